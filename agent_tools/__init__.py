@@ -1,0 +1,40 @@
+"""A coding toolbox for any agent: read, write, edit, run, search.
+
+`coding_tools(cwd)` gives a list of tools with `name`, `description`, `parameters` (JSON Schema) and
+`execute(arguments, context)`. Nothing here depends on an agent framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_tools.bash import bash_tool
+    from agent_tools.edit import edit_tool
+    from agent_tools.read import read_tool
+    from agent_tools.tool import Context, ImageBlock, Result, TextBlock, Tool, ToolFailure
+    from agent_tools.write import write_tool
+
+_HOMES = {
+    "bash_tool": "agent_tools.bash",
+    "read_tool": "agent_tools.read",
+    "write_tool": "agent_tools.write",
+    "edit_tool": "agent_tools.edit",
+    "Context": "agent_tools.tool",
+    "ImageBlock": "agent_tools.tool",
+    "Result": "agent_tools.tool",
+    "TextBlock": "agent_tools.tool",
+    "Tool": "agent_tools.tool",
+    "ToolFailure": "agent_tools.tool",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Names are looked up when asked for, so that importing the package loads neither pydantic nor pillow.
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,294 @@
+"""What a tool of this box is: a name, a description, a JSON Schema and a function that answers with a Result.
+
+Nothing here knows an agent framework. A framework needs `name`, `description`, `parameters` and
+`execute(arguments, context)`; a script may call the tool like a function: `tool(path="x")`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+logger = logging.getLogger("agent_tools")
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """A piece of text of a result."""
+
+    text: str
+    type: Literal["text"] = field(default="text", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image of a result; `data` is base64 text, `mime_type` what its bytes really are."""
+
+    data: str
+    mime_type: str
+    type: Literal["image"] = field(default="image", init=False)
+
+
+Block = TextBlock | ImageBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool answers.
+
+    `content` is for the model (a string is taken as one text block); `details` is for a screen or a log and
+    is never sent; `meta` is small text the model should see though it is not part of the content (a hash).
+    `terminate` asks the agent to stop after this batch; `status_message` labels a partial result.
+    """
+
+    content: tuple[Block, ...]
+    details: Any = None
+    meta: Mapping[str, str] | None = None
+    is_error: bool = False
+    terminate: bool = False
+    status_message: str = ""
+
+    def __init__(
+        self,
+        content: str | Sequence[Block] = (),
+        details: Any = None,
+        meta: Mapping[str, str] | None = None,
+        is_error: bool = False,
+        terminate: bool = False,
+        status_message: str = "",
+    ) -> None:
+        blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
+        for name, value in (
+            ("content", blocks),
+            ("details", details),
+            ("meta", meta),
+            ("is_error", is_error),
+            ("terminate", terminate),
+            ("status_message", status_message),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+
+class ToolFailure(Exception):
+    """Raised inside a tool: what went wrong and what to try, told to the model as it is."""
+
+
+class Cancel(Protocol):
+    """The stop signal a tool watches; a `threading.Event` will do."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None, /) -> bool: ...
+
+
+@dataclass(slots=True)
+class Context:
+    """What a call knows of its surroundings when no framework brings a context of its own."""
+
+    tool_call_id: str = ""
+    cancel: Cancel = field(default_factory=threading.Event)
+    on_update: Callable[[Result], object] | None = None
+    journal: Any = None
+
+    def update(self, partial: Result) -> None:
+        """Report progress; ignored when nobody listens."""
+        if self.on_update is not None:
+            self.on_update(partial)
+
+
+@dataclass(frozen=True, slots=True)
+class TitleArg:
+    """One argument shown in a call's header line; style is "path", "pattern", "accent" or ""."""
+
+    name: str
+    style: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayHint:
+    """How a screen may show a call: which arguments in its title, how many result lines, boxed or not."""
+
+    title_args: tuple[TitleArg, ...] = ()
+    result_max_lines: int = 10
+    use_box: bool = False
+
+
+class Arguments(BaseModel):
+    """Base of the arguments of a tool: unknown keys are ignored, wire names are the aliases."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class Tool(Generic[A]):
+    """One tool. Immutable once made and safe to call from any number of threads at once.
+
+    `function(arguments, context)` gets validated arguments and returns a `Result` or raises `ToolFailure`;
+    `execute` turns whatever goes wrong into a result with `is_error`, so it never raises for what a model
+    sent or what a file did.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        arguments: type[A],
+        function: Callable[[A, Any], Result],
+        *,
+        label: str = "",
+        parallel: bool = False,
+        display_hint: DisplayHint | None = None,
+    ) -> None:
+        self.name = name
+        self.label = label or name
+        self.description = description
+        self.parameters = _schema(arguments)
+        self.parallel = parallel
+        self.display_hint = display_hint
+        self._arguments = arguments
+        self._function = function
+
+    def execute(self, arguments: Mapping[str, Any] | str, context: Any = None) -> Result:
+        """Run the tool with a model's arguments (a JSON object, or its text)."""
+        if context is None:
+            context = Context()
+        try:
+            parsed = self._parse(arguments)
+            if context.cancel.is_set():
+                raise ToolFailure(f"{self.name} was aborted before it started")
+            return self._function(parsed, context)
+        except ToolFailure as failure:
+            return Result(str(failure), is_error=True)
+        except OSError as error:
+            return Result(f"{self.name} failed: {_os_error_text(error)}", is_error=True)
+        except Exception as error:
+            logger.exception("the tool %s failed unexpectedly", self.name)
+            return Result(f"{self.name} failed: {type(error).__name__}: {error}", is_error=True)
+
+    def run(self, **arguments: Any) -> Result:
+        """Run the tool with keyword arguments."""
+        return self.execute(arguments)
+
+    __call__ = run
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+    def _parse(self, arguments: Mapping[str, Any] | str) -> A:
+        value: Any = arguments
+        if isinstance(value, str):
+            value = _from_json_text(value)
+        if not isinstance(value, Mapping):
+            raise ToolFailure(f"the arguments of {self.name} must be a JSON object, got {describe(value)}")
+        # A null stands for "not given": models send it for optional arguments.
+        present = {key: item for key, item in value.items() if item is not None}
+        try:
+            return self._arguments.model_validate(present)
+        except ValidationError as error:
+            raise ToolFailure(_validation_text(error)) from None
+
+
+def describe(value: object) -> str:
+    """Name a JSON value for an error text: its kind and, when short, the value itself."""
+    kind = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "an integer",
+        float: "a number",
+        str: "a string",
+        list: "an array",
+        tuple: "an array",
+        dict: "an object",
+    }.get(type(value), f"a {type(value).__name__}")
+    shown = repr(value)
+    return f"{kind} ({shown})" if value is not None and len(shown) <= 60 else kind
+
+
+_EXPECTED = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "an array",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+
+
+def _validation_text(error: ValidationError) -> str:
+    lines = []
+    for item in error.errors(include_url=False):
+        where = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "missing":
+            lines.append(f"{where} is required")
+        elif item["type"] in _EXPECTED:
+            lines.append(f"{where}: expected {_EXPECTED[item['type']]}, got {describe(item['input'])}")
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            lines.append(f"{where}: {message}" if where else message)
+    return "\n".join(lines)
+
+
+def _from_json_text(text: str) -> Any:
+    if not text.strip():
+        return {}
+    try:
+        # strict=False: models put raw line feeds and tabs inside strings.
+        return json.loads(text, strict=False)
+    except ValueError:
+        return text
+
+
+def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema of the arguments, self-contained, without pydantic's titles and null branches."""
+    raw = arguments.model_json_schema(by_alias=True)
+    definitions = raw.pop("$defs", {})
+    schema = _clean(raw, definitions)
+    schema.pop("description", None)
+    schema.setdefault("properties", {})
+    schema.setdefault("required", [])
+    return schema
+
+
+def _clean(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_clean(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = dict(definitions[node["$ref"].rpartition("/")[2]])
+        target.pop("description", None)
+        return _clean({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
+    cleaned: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            cleaned[key] = {name: _clean(item, definitions) for name, item in value.items()}
+        elif key == "anyOf":
+            branches = [_clean(item, definitions) for item in value if item != {"type": "null"}]
+            cleaned.update(branches[0] if len(branches) == 1 else {"anyOf": branches})
+        elif key != "title" and not (key == "default" and value is None):
+            cleaned[key] = _clean(value, definitions)
+    return cleaned
+
+
+def _os_error_text(error: OSError) -> str:
+    reason = error.strerror or type(error).__name__
+    return f"{reason}: {error.filename}" if error.filename else reason
