@@ -1,0 +1,64 @@
+# `make` alone lists what can be made. Everything is built inside this folder: .venv, .venv-*, .local-model.
+# PYTHON=/path/to/python chooses the interpreter (3.11 or later) that the environments are made from.
+
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench docs local-model doors clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## watch an agent mend a broken project: no key, no network
+	@$(VENV)/bin/agent demo $(ARGS)
+
+test: $(VENV)/.installed-dev ## run the tests (ARGS="-k name" passes options on to pytest)
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev ## ruff: check the code and its format
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+
+types: $(VENV)/.installed-dev ## mypy --strict on both packages
+	@$(PY) -m mypy
+
+bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md; fails when one is missed
+	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
+
+docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs/
+	@$(PY) -m pytest tests/test_readme.py $(ARGS)
+
+local-model: $(VENV)/.installed ## fetch a small model and an engine, for tests and a try without a key (125 MB)
+	@$(PY) scripts/fetch_local_model.py $(ARGS)
+
+doors: .venv-doors/.installed ## run the tests against the real other frameworks, in an environment of their own
+	@.venv-doors/bin/python -m pytest tests/doors -p no:cacheprovider $(ARGS)
+
+clean: ## remove the environments and what tools left behind
+	rm -rf .venv .venv-bench .venv-doors .pytest_cache .mypy_cache .ruff_cache dist build
+
+# A stamp is older than pyproject.toml when the dependencies may have changed: only then pip runs again.
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo "installing steady-agent into $(VENV)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	@echo "installing steady-agent[dev] into $(VENV)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+.venv-bench/.installed: pyproject.toml benchmarks/requirements.txt | .venv-bench/bin/python
+	@echo "installing the benchmarks' own environment"
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
+	@touch $@
+
+.venv-doors/.installed: pyproject.toml tests/doors/requirements.txt | .venv-doors/bin/python
+	@echo "installing the other frameworks into .venv-doors"
+	@.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check -e . -r tests/doors/requirements.txt
+	@touch $@
+
+%/bin/python:
+	@scripts/make_venv.sh $*
