@@ -1,0 +1,465 @@
+"""What is said: messages and their blocks, as immutable values, and their JSON form.
+
+Sequences are stored as tuples. `dataclasses.replace` makes a changed copy. Each message has one private slot in
+which a wire format keeps the encoded form, so that a long history is serialised once and not at every request.
+
+JSON names are camelCase (`toolCallId`, `stopReason`, ...); optional fields are left out when empty, while `content`,
+`usage`, `stopReason`, `isError` and `timestamp` are always there. `message_from_json(message_to_json(m)) == m`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
+
+from agent.usage import Cost, Usage
+
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+STOP_REASONS = frozenset(("stop", "length", "toolUse", "error", "aborted"))
+
+T = TypeVar("T")
+
+
+def now_ms() -> int:
+    """The time now in Unix milliseconds, the unit of message timestamps."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """Text. `signature` is opaque provider data, replayed as it came."""
+
+    text: str
+    signature: str | None = None
+    type: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingContent:
+    """A model's reasoning. When `redacted`, the opaque payload is in `signature`."""
+
+    thinking: str
+    signature: str | None = None
+    redacted: bool = False
+    type: ClassVar[str] = "thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageContent:
+    """An image in a user message or a tool result; `data` is base64 text."""
+
+    data: str
+    mime_type: str
+    type: ClassVar[str] = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's request to run a tool with a JSON object of arguments."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    signature: str | None = None
+    type: ClassVar[str] = "toolCall"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContent:
+    """A block only its provider understands; `raw` is that provider's JSON text, kept byte for byte."""
+
+    provider_type: str
+    raw: str
+    display: str | None = None
+    type: ClassVar[str] = "server"
+
+
+UserBlock = TextContent | ImageContent
+AssistantBlock = TextContent | ThinkingContent | ToolCall | ServerContent
+ContentBlock = TextContent | ThinkingContent | ImageContent | ToolCall | ServerContent
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What the user says: a plain string, or text and image blocks. `timestamp` is in Unix milliseconds."""
+
+    content: str | tuple[UserBlock, ...]
+    timestamp: int = field(default_factory=now_ms)
+    _encoded: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    role: ClassVar[str] = "user"
+
+    def __init__(self, content: str | Sequence[UserBlock], timestamp: int | None = None) -> None:
+        _set(self, "content", content if isinstance(content, str) else tuple(content))
+        _set(self, "timestamp", now_ms() if timestamp is None else timestamp)
+        _set(self, "_encoded", None)
+
+    @property
+    def text(self) -> str:
+        """The text of the message without its images."""
+        return self.content if isinstance(self.content, str) else _joined_text(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """One answer of a model. `error_message` is set when `stop_reason` is `error` or `aborted`."""
+
+    content: tuple[AssistantBlock, ...]
+    api: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    stop_reason: StopReason = "stop"
+    error_message: str = ""
+    response_id: str = ""
+    response_model: str = ""
+    timestamp: int = field(default_factory=now_ms)
+    _encoded: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    role: ClassVar[str] = "assistant"
+
+    def __init__(
+        self,
+        content: str | Sequence[AssistantBlock],
+        api: str = "",
+        provider: str = "",
+        model: str = "",
+        usage: Usage | None = None,
+        stop_reason: StopReason = "stop",
+        error_message: str = "",
+        response_id: str = "",
+        response_model: str = "",
+        timestamp: int | None = None,
+    ) -> None:
+        _set(self, "content", (TextContent(content),) if isinstance(content, str) else tuple(content))
+        _set(self, "api", api)
+        _set(self, "provider", provider)
+        _set(self, "model", model)
+        _set(self, "usage", Usage() if usage is None else usage)
+        _set(self, "stop_reason", stop_reason)
+        _set(self, "error_message", error_message)
+        _set(self, "response_id", response_id)
+        _set(self, "response_model", response_model)
+        _set(self, "timestamp", now_ms() if timestamp is None else timestamp)
+        _set(self, "_encoded", None)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined without a separator."""
+        return _joined_text(self.content)
+
+    @property
+    def thinking(self) -> str:
+        """The thinking blocks, joined without a separator."""
+        return "".join(block.thinking for block in self.content if isinstance(block, ThinkingContent))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, in order."""
+        return tuple(block for block in self.content if isinstance(block, ToolCall))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultMessage:
+    """The answer to one tool call.
+
+    `details` is for screens and logs and never sent; `meta` is small text the model sees after the content.
+    """
+
+    tool_call_id: str
+    tool_name: str
+    content: tuple[UserBlock, ...]
+    is_error: bool = False
+    details: Any = None
+    meta: Mapping[str, str] | None = None
+    timestamp: int = field(default_factory=now_ms)
+    _encoded: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    role: ClassVar[str] = "toolResult"
+
+    def __init__(
+        self,
+        tool_call_id: str,
+        tool_name: str,
+        content: str | Sequence[UserBlock],
+        is_error: bool = False,
+        details: Any = None,
+        meta: Mapping[str, str] | None = None,
+        timestamp: int | None = None,
+    ) -> None:
+        _set(self, "tool_call_id", tool_call_id)
+        _set(self, "tool_name", tool_name)
+        _set(self, "content", (TextContent(content),) if isinstance(content, str) else tuple(content))
+        _set(self, "is_error", is_error)
+        _set(self, "details", details)
+        _set(self, "meta", meta)
+        _set(self, "timestamp", now_ms() if timestamp is None else timestamp)
+        _set(self, "_encoded", None)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined without a separator."""
+        return _joined_text(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomMessage:
+    """An entry of the application: stored and shown, never sent to a model."""
+
+    kind: str
+    data: Any = None
+    timestamp: int = field(default_factory=now_ms)
+    role: ClassVar[str] = "custom"
+
+
+Message = UserMessage | AssistantMessage | ToolResultMessage | CustomMessage
+
+_set = object.__setattr__
+
+
+def encoded_once(message: Message, key: object, encode: Any) -> Any:
+    """The value `encode(message)` made for `key`, made once per message and key.
+
+    For wire formats. Threads: two may both encode at first; they store equal values, so either may win.
+    """
+    if isinstance(message, CustomMessage):
+        return encode(message)
+    slot = message._encoded
+    if slot is None:
+        slot = {}
+        _set(message, "_encoded", slot)
+    try:
+        return slot[key]
+    except KeyError:
+        value = slot[key] = encode(message)
+        return value
+
+
+def render_meta(meta: Mapping[str, str] | None) -> str:
+    """The meta as the model sees it: `[key: value]` lines sorted by key, the same bytes at every call."""
+    if not meta:
+        return ""
+    return "\n".join(f"[{key}: {meta[key]}]" for key in sorted(meta))
+
+
+def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
+    """The messages a model may see, in order: everything but `CustomMessage`s."""
+    return [m for m in messages if not isinstance(m, CustomMessage)]
+
+
+def message_to_json(message: Message) -> dict[str, Any]:
+    """The message as JSON data (dicts, lists, strings, numbers); `details` and `data` are passed as they are."""
+    match message:
+        case UserMessage():
+            content: Any = message.content
+            if not isinstance(content, str):
+                content = [_block_to_json(block) for block in content]
+            return {"role": "user", "content": content, "timestamp": message.timestamp}
+        case AssistantMessage():
+            return _assistant_to_json(message)
+        case ToolResultMessage():
+            data: dict[str, Any] = {
+                "role": "toolResult",
+                "toolCallId": message.tool_call_id,
+                "toolName": message.tool_name,
+                "content": [_block_to_json(block) for block in message.content],
+            }
+            if message.details is not None:
+                data["details"] = message.details
+            if message.meta is not None:
+                data["meta"] = dict(message.meta)
+            return data | {"isError": message.is_error, "timestamp": message.timestamp}
+        case CustomMessage():
+            return {
+                "role": "custom",
+                "kind": message.kind,
+                "data": message.data,
+                "timestamp": message.timestamp,
+            }
+    raise TypeError(f"not a message: {message!r}")
+
+
+def message_from_json(data: Mapping[str, Any]) -> Message:
+    """The message of such JSON data.
+
+    Unknown blocks are left out; a message of an unknown role comes back as a `CustomMessage` of kind
+    `unknown` that holds the data, so a file written by a newer version still loads. Raises ValueError,
+    naming the field, for data that is no message at all.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a message must be a JSON object, not {type(data).__name__}")
+    role = _field(data, "role", str)
+    timestamp = data.get("timestamp", 0)
+    match role:
+        case "user":
+            content = data.get("content", "")
+            if isinstance(content, str):
+                return UserMessage(content, timestamp)
+            return UserMessage(_blocks_from_json(content, _USER_BLOCKS), timestamp)
+        case "assistant":
+            return _assistant_from_json(data)
+        case "toolResult":
+            return ToolResultMessage(
+                _field(data, "toolCallId", str),
+                data.get("toolName", ""),
+                _blocks_from_json(data.get("content", ()), _USER_BLOCKS),
+                bool(data.get("isError", False)),
+                data.get("details"),
+                data.get("meta"),
+                timestamp,
+            )
+        case "custom":
+            return CustomMessage(data.get("kind", ""), data.get("data"), timestamp)
+    return CustomMessage("unknown", dict(data), timestamp)
+
+
+def usage_to_json(usage: Usage) -> dict[str, Any]:
+    """The usage as JSON data."""
+    cost = usage.cost
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+        "totalTokens": usage.total_tokens,
+        "cost": {
+            "input": cost.input,
+            "output": cost.output,
+            "cacheRead": cost.cache_read,
+            "cacheWrite": cost.cache_write,
+            "total": cost.total,
+        },
+    }
+
+
+def usage_from_json(data: Mapping[str, Any]) -> Usage:
+    """The usage of such JSON data; what is missing counts as zero."""
+    cost = data.get("cost") or {}
+    return Usage(
+        data.get("input", 0),
+        data.get("output", 0),
+        data.get("cacheRead", 0),
+        data.get("cacheWrite", 0),
+        data.get("totalTokens", 0),
+        Cost(
+            cost.get("input", 0.0),
+            cost.get("output", 0.0),
+            cost.get("cacheRead", 0.0),
+            cost.get("cacheWrite", 0.0),
+            cost.get("total", 0.0),
+        ),
+    )
+
+
+def _joined_text(blocks: Sequence[ContentBlock]) -> str:
+    return "".join(block.text for block in blocks if isinstance(block, TextContent))
+
+
+def _assistant_to_json(message: AssistantMessage) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "role": "assistant",
+        "content": [_block_to_json(block) for block in message.content],
+        "api": message.api,
+        "provider": message.provider,
+        "model": message.model,
+    }
+    if message.response_model:
+        data["responseModel"] = message.response_model
+    data["usage"] = usage_to_json(message.usage)
+    data["stopReason"] = message.stop_reason
+    if message.response_id:
+        data["responseId"] = message.response_id
+    if message.error_message:
+        data["errorMessage"] = message.error_message
+    data["timestamp"] = message.timestamp
+    return data
+
+
+def _assistant_from_json(data: Mapping[str, Any]) -> AssistantMessage:
+    stop_reason = data.get("stopReason", "stop")
+    if stop_reason not in STOP_REASONS:
+        raise ValueError(
+            f"stopReason: expected one of {', '.join(sorted(STOP_REASONS))}, got {stop_reason!r}"
+        )
+    return AssistantMessage(
+        _blocks_from_json(data.get("content", ()), _ASSISTANT_BLOCKS),
+        data.get("api", ""),
+        data.get("provider", ""),
+        data.get("model", ""),
+        usage_from_json(data.get("usage") or {}),
+        stop_reason,
+        data.get("errorMessage", ""),
+        data.get("responseId", ""),
+        data.get("responseModel", ""),
+        data.get("timestamp", 0),
+    )
+
+
+def _block_to_json(block: ContentBlock) -> dict[str, Any]:
+    match block:
+        case TextContent():
+            return _with({"type": "text", "text": block.text}, textSignature=block.signature)
+        case ThinkingContent():
+            data = _with({"type": "thinking", "thinking": block.thinking}, thinkingSignature=block.signature)
+            return data | {"redacted": True} if block.redacted else data
+        case ImageContent():
+            return {"type": "image", "data": block.data, "mimeType": block.mime_type}
+        case ToolCall():
+            data = {"type": "toolCall", "id": block.id, "name": block.name, "arguments": block.arguments}
+            return _with(data, thoughtSignature=block.signature)
+        case ServerContent():
+            data = {"type": "server", "providerType": block.provider_type, "raw": block.raw}
+            return _with(data, display=block.display)
+    raise TypeError(f"not a content block: {block!r}")
+
+
+def _with(data: dict[str, Any], **optional: Any) -> dict[str, Any]:
+    return data | {key: value for key, value in optional.items() if value is not None}
+
+
+_USER_BLOCKS = frozenset(("text", "image"))
+_ASSISTANT_BLOCKS = frozenset(("text", "thinking", "toolCall", "server"))
+
+
+def _blocks_from_json(items: Any, allowed: frozenset[str]) -> list[Any]:
+    if isinstance(items, str):
+        return [TextContent(items)]
+    if not isinstance(items, Sequence):
+        raise ValueError(f"content: expected a list of blocks, got {type(items).__name__}")
+    blocks = (
+        _block_from_json(item) for item in items if isinstance(item, Mapping) and item.get("type") in allowed
+    )
+    return [block for block in blocks if block is not None]
+
+
+def _block_from_json(data: Mapping[str, Any]) -> ContentBlock | None:
+    match data["type"]:
+        case "text":
+            return TextContent(_field(data, "text", str), data.get("textSignature"))
+        case "thinking":
+            return ThinkingContent(
+                _field(data, "thinking", str),
+                data.get("thinkingSignature"),
+                bool(data.get("redacted", False)),
+            )
+        case "image":
+            return ImageContent(_field(data, "data", str), _field(data, "mimeType", str))
+        case "toolCall":
+            arguments = data.get("arguments")
+            return ToolCall(
+                _field(data, "id", str),
+                _field(data, "name", str),
+                {} if arguments is None else arguments,
+                data.get("thoughtSignature"),
+            )
+        case "server":
+            return ServerContent(
+                _field(data, "providerType", str), _field(data, "raw", str), data.get("display")
+            )
+    return None
+
+
+def _field(data: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    value = data.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: expected {kind.__name__}, got {value!r}")
+    return value

@@ -1,0 +1,441 @@
+"""From a provider's stream of deltas to one assistant message, every byte handled once.
+
+A stream function is any callable `stream_fn(model, context, options)` that returns an iterator of the events
+below. The first event opens the message, `StreamDone` or `StreamError` closes it; an iterator that just ends is
+a stream that broke. Events carry deltas only. `index` tells which block a delta belongs to; a block that was
+never opened is opened by its first delta.
+
+The runtime keeps the events of a response in one growing list, the log. A view of the message so far is the log
+and a length, so making one costs nothing and it stays right when kept; its text is joined when somebody reads
+it. The final message is built from the same log by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from agent.cancel import CancelToken
+from agent.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Message,
+    ServerContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+)
+from agent.models import Model
+from agent.partial_json import parse_arguments, parse_partial_object
+from agent.retry import RetryPolicy
+from agent.usage import Usage
+
+
+@dataclass(slots=True)
+class StreamStart:
+    """The answer begins; `model` is the id the server reports when it differs from the one asked for."""
+
+    response_id: str = ""
+    model: str = ""
+    type: ClassVar[str] = "start"
+
+
+@dataclass(slots=True)
+class TextStart:
+    """A text block begins."""
+
+    index: int
+    type: ClassVar[str] = "text_start"
+
+
+@dataclass(slots=True)
+class TextDelta:
+    """More text of a block."""
+
+    index: int
+    delta: str
+    type: ClassVar[str] = "text_delta"
+
+
+@dataclass(slots=True)
+class TextEnd:
+    """A text block ends, perhaps with the provider's signature."""
+
+    index: int
+    signature: str | None = None
+    type: ClassVar[str] = "text_end"
+
+
+@dataclass(slots=True)
+class ThinkingStart:
+    """A thinking block begins."""
+
+    index: int
+    type: ClassVar[str] = "thinking_start"
+
+
+@dataclass(slots=True)
+class ThinkingDelta:
+    """More thinking of a block."""
+
+    index: int
+    delta: str
+    type: ClassVar[str] = "thinking_delta"
+
+
+@dataclass(slots=True)
+class ThinkingEnd:
+    """A thinking block ends; when redacted, the signature holds the opaque payload."""
+
+    index: int
+    signature: str | None = None
+    redacted: bool = False
+    type: ClassVar[str] = "thinking_end"
+
+
+@dataclass(slots=True)
+class ToolCallStart:
+    """A tool call begins."""
+
+    index: int
+    id: str
+    name: str
+    type: ClassVar[str] = "toolcall_start"
+
+
+@dataclass(slots=True)
+class ToolCallDelta:
+    """More of the JSON text of a call's arguments."""
+
+    index: int
+    delta: str
+    type: ClassVar[str] = "toolcall_delta"
+
+
+@dataclass(slots=True)
+class ToolCallEnd:
+    """A tool call ends; `arguments`, when given, replace what the deltas spelled."""
+
+    index: int
+    arguments: dict[str, Any] | None = None
+    signature: str | None = None
+    type: ClassVar[str] = "toolcall_end"
+
+
+@dataclass(slots=True)
+class ServerBlock:
+    """A block only the provider understands, whole."""
+
+    index: int
+    block: ServerContent
+    type: ClassVar[str] = "server_block"
+
+
+@dataclass(slots=True)
+class StreamDone:
+    """The answer is complete. `message`, when given, replaces what the deltas built."""
+
+    stop_reason: Literal["stop", "length", "toolUse"] = "stop"
+    usage: Usage | None = None
+    message: AssistantMessage | None = None
+    type: ClassVar[str] = "done"
+
+
+@dataclass(slots=True)
+class StreamError:
+    """The answer failed, or was aborted; what came so far is kept."""
+
+    error_message: str
+    stop_reason: Literal["error", "aborted"] = "error"
+    usage: Usage | None = None
+    message: AssistantMessage | None = None
+    type: ClassVar[str] = "error"
+
+
+StreamEvent: TypeAlias = (
+    StreamStart
+    | TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | ServerBlock
+    | StreamDone
+    | StreamError
+)
+
+
+@dataclass(slots=True)
+class AgentContext:
+    """What a model is asked with. `tools` is any iterable of tools (a `ToolSet` too)."""
+
+    system_prompt: str = ""
+    messages: Sequence[Message] = ()
+    tools: Any = ()
+
+
+@dataclass(slots=True)
+class StreamOptions:
+    """How a request is to be made. A stream function reads what it understands and ignores the rest.
+
+    Waits are in seconds. `cancel` must be obeyed: it is how `abort()` reaches a request. `reasoning` is a
+    thinking level already fit for the model, empty for "no opinion". `api_key_error` says why there is no
+    key. `on_payload(payload, model)` may return a replacement of the request body. `timeout` is the longest
+    silence of the server; any byte restarts it.
+    """
+
+    cancel: CancelToken = field(default_factory=CancelToken)
+    api_key: str = ""
+    api_key_error: str = ""
+    refresh_api_key: Callable[[str], str | None] | None = None
+    reasoning: str = ""
+    thinking_budgets: Mapping[str, int] | None = None
+    session_id: str = ""
+    transport: str = "auto"
+    max_tokens: int | None = None
+    temperature: float | None = None
+    headers: Mapping[str, str] | None = None
+    tool_choice: str = ""
+    server_tools: Sequence[Any] = ()
+    server_compaction: Any = None
+    cache_retention: str = ""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    max_retry_delay: float | None = 60.0
+    on_retry: Callable[[int, float, str], object] | None = None
+    on_payload: Callable[[dict[str, Any], Model], dict[str, Any] | None] | None = None
+    timeout: float | None = None
+
+
+StreamFn: TypeAlias = Callable[[Model, AgentContext, StreamOptions], Iterator[StreamEvent]]
+
+
+def stream_event_to_json(event: StreamEvent) -> dict[str, Any]:
+    """The event as JSON data: its type, `contentIndex` and what it carries; no accumulated text."""
+    data: dict[str, Any] = {"type": event.type}
+    index = getattr(event, "index", None)
+    if index is not None:
+        data["contentIndex"] = index
+    for name, wire in _JSON_FIELDS:
+        value = getattr(event, name, None)
+        if value not in (None, "", False):
+            data[wire] = value
+    return data
+
+
+_JSON_FIELDS = (
+    ("delta", "delta"),
+    ("id", "id"),
+    ("name", "name"),
+    ("arguments", "arguments"),
+    ("signature", "signature"),
+    ("redacted", "redacted"),
+    ("response_id", "responseId"),
+    ("model", "model"),
+    ("stop_reason", "reason"),
+    ("error_message", "errorMessage"),
+)
+
+
+class PartialMessage:
+    """An assistant message as far as it had come when this view was made.
+
+    O(1) to make, correct for ever; reading costs the length of what is read, once per view. Immutable, may be
+    read on any thread.
+    """
+
+    __slots__ = ("_content", "_length", "_log")
+
+    role: ClassVar[str] = "assistant"
+
+    def __init__(self, log: list[StreamEvent], length: int) -> None:
+        self._log = log
+        self._length = length
+        self._content: tuple[AssistantBlock, ...] | None = None
+
+    @property
+    def content(self) -> tuple[AssistantBlock, ...]:
+        """The blocks so far; arguments of an unfinished call hold what is certain."""
+        if self._content is None:
+            self._content = tuple(block.partial() for block in _fold(self._log, self._length))
+        return self._content
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    @property
+    def thinking(self) -> str:
+        """The thinking so far."""
+        return "".join(block.thinking for block in self.content if isinstance(block, ThinkingContent))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls so far."""
+        return tuple(block for block in self.content if isinstance(block, ToolCall))
+
+    def __repr__(self) -> str:
+        return f"<PartialMessage of {self._length} events>"
+
+
+@dataclass(slots=True)
+class BuiltMessage:
+    """A finished message and, by position among its calls, what is wrong with the arguments of some."""
+
+    message: AssistantMessage
+    argument_errors: Mapping[int, str]
+
+
+def build_message(
+    log: list[StreamEvent], end: StreamDone | StreamError, model: Model, timestamp: int
+) -> BuiltMessage:
+    """The final message of a response: the canned one when the end brings it, else what the log spells."""
+    error_message = end.error_message if isinstance(end, StreamError) else ""
+    if end.message is not None:
+        return _canned(end.message, end, error_message)
+    blocks: list[AssistantBlock] = []
+    errors: dict[int, str] = {}
+    calls = 0
+    for block in _fold(log, len(log)):
+        content, problem = block.final()
+        if problem:
+            errors[calls] = problem
+        if isinstance(content, ToolCall):
+            calls += 1
+        if content is not None:
+            blocks.append(content)
+    response_id, response_model = _identity(log, model)
+    message = AssistantMessage(
+        blocks,
+        model.api,
+        model.provider,
+        model.id,
+        end.usage or Usage(),
+        end.stop_reason,
+        error_message,
+        response_id,
+        response_model,
+        timestamp,
+    )
+    return BuiltMessage(message, errors)
+
+
+def _canned(message: AssistantMessage, end: StreamDone | StreamError, error_message: str) -> BuiltMessage:
+    from dataclasses import replace
+
+    if isinstance(end, StreamError) and message.stop_reason not in ("error", "aborted"):
+        message = replace(message, stop_reason=end.stop_reason, error_message=error_message)
+    if end.usage is not None and message.usage == Usage():
+        message = replace(message, usage=end.usage)
+    return BuiltMessage(message, {})
+
+
+def _identity(log: list[StreamEvent], model: Model) -> tuple[str, str]:
+    """The first response id and the first model name the server reported that is not the one asked for."""
+    response_id = response_model = ""
+    for event in log:
+        if isinstance(event, StreamStart):
+            response_id = response_id or event.response_id
+            if event.model != model.id:
+                response_model = response_model or event.model
+    return response_id, response_model
+
+
+class _Block:
+    """One block while a log is folded."""
+
+    __slots__ = ("arguments", "closed", "id", "kind", "name", "parts", "redacted", "server", "signature")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.parts: list[str] = []
+        self.closed = False
+        self.signature: str | None = None
+        self.redacted = False
+        self.id = ""
+        self.name = ""
+        self.arguments: Any = None
+        self.server: ServerContent | None = None
+
+    def partial(self) -> AssistantBlock:
+        """The block for a view."""
+        if self.kind == "toolcall":
+            arguments = self.arguments
+            if not isinstance(arguments, dict):
+                arguments = parse_partial_object("".join(self.parts))
+            return ToolCall(self.id, self.name, arguments, self.signature)
+        return self._plain()
+
+    def final(self) -> tuple[AssistantBlock | None, str]:
+        """The block for the final message (None when it holds nothing) and what is wrong with its arguments."""
+        if self.kind == "toolcall":
+            return self._call()
+        block = self._plain()
+        empty = not self.parts or not any(self.parts)
+        if empty and self.signature is None and self.server is None:
+            return None, ""
+        return block, ""
+
+    def _plain(self) -> AssistantBlock:
+        if self.server is not None:
+            return self.server
+        text = "".join(self.parts)
+        if self.kind == "text":
+            return TextContent(text, self.signature)
+        return ThinkingContent(text, self.signature, self.redacted)
+
+    def _call(self) -> tuple[AssistantBlock, str]:
+        if self.arguments is None:
+            arguments, problem = parse_arguments("".join(self.parts))
+        elif isinstance(self.arguments, dict):
+            arguments, problem = self.arguments, ""
+        else:
+            arguments, problem = {}, "the arguments must be a JSON object"
+        return ToolCall(self.id, self.name, arguments, self.signature), problem
+
+
+def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
+    """The blocks that the first `length` events of a log spell, in the order they were opened."""
+    blocks: list[_Block] = []
+    by_index: dict[int, _Block] = {}
+
+    def block_of(index: int, kind: str, fresh: bool = False) -> _Block:
+        block = by_index.get(index)
+        if block is None or fresh or block.kind != kind or block.closed:
+            block = by_index[index] = _Block(kind)
+            blocks.append(block)
+        return block
+
+    for position in range(length):
+        event = log[position]
+        match event:
+            case TextDelta():
+                block_of(event.index, "text").parts.append(event.delta)
+            case ToolCallDelta():
+                block_of(event.index, "toolcall").parts.append(event.delta)
+            case ThinkingDelta():
+                block_of(event.index, "thinking").parts.append(event.delta)
+            case TextStart():
+                block_of(event.index, "text", fresh=True)
+            case ThinkingStart():
+                block_of(event.index, "thinking", fresh=True)
+            case ToolCallStart():
+                block = block_of(event.index, "toolcall", fresh=True)
+                block.id, block.name = event.id, event.name
+            case TextEnd():
+                block = block_of(event.index, "text")
+                block.closed, block.signature = True, event.signature
+            case ThinkingEnd():
+                block = block_of(event.index, "thinking")
+                block.closed, block.signature, block.redacted = True, event.signature, event.redacted
+            case ToolCallEnd():
+                block = block_of(event.index, "toolcall")
+                block.closed, block.signature, block.arguments = True, event.signature, event.arguments
+            case ServerBlock():
+                block_of(event.index, "server", fresh=True).server = event.block
+    return blocks
