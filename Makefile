@@ -31,7 +31,7 @@ docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs
 	@$(PY) -m pytest tests/test_readme.py $(ARGS)
 
 local-model: $(VENV)/.installed ## fetch a small model and an engine, for tests and a try without a key (125 MB)
-	@$(PY) scripts/fetch_local_model.py $(ARGS)
+	@$(PY) -m agent.local_model .local-model
 
 doors: .venv-doors/.installed ## run the tests against the real other frameworks, in an environment of their own
 	@.venv-doors/bin/python -m pytest tests/doors -p no:cacheprovider $(ARGS)
