@@ -261,7 +261,7 @@ def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema of the arguments, self-contained, without pydantic's titles and null branches."""
     raw = arguments.model_json_schema(by_alias=True)
     definitions = raw.pop("$defs", {})
-    schema = _clean(raw, definitions)
+    schema: dict[str, Any] = _clean(raw, definitions)
     schema.pop("description", None)
     schema.setdefault("properties", {})
     schema.setdefault("required", [])
