@@ -1,0 +1,208 @@
+"""Every change to a file goes through here: whole or not at all, one writer at a time, nothing else altered."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import threading
+import unicodedata
+import weakref
+from collections.abc import Hashable, Iterator
+from typing import BinaryIO
+
+from agent_tools.tool import Cancel, ToolFailure
+from agent_tools.truncate import format_size
+
+HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to repeat
+_LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
+
+
+def content_hash(data: bytes) -> str:
+    """The name of a content: the first 16 hex digits of its SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:HASH_LENGTH]
+
+
+def require_regular_file(path: str) -> os.stat_result:
+    """The file's status; `ToolFailure` for a directory, pipe, socket or device, OSError for a missing file."""
+    status = os.stat(path)
+    _refuse_irregular(path, status)
+    return status
+
+
+def open_regular(path: str) -> BinaryIO:
+    """A file opened for reading, unbuffered; never waits for the other end of a pipe.
+
+    Raises like `require_regular_file`. The kind is looked at before the opening, because a device may act on
+    that, and after it, because the path may be something else by then.
+    """
+    require_regular_file(path)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    file = open(os.open(path, flags), "rb", buffering=0)  # noqa: SIM115 the caller closes it
+    try:
+        _refuse_irregular(path, os.fstat(file.fileno()))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_regular(path: str) -> bytes:
+    """The bytes of a regular file."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def atomic_write(path: str, data: bytes) -> None:
+    """Make `data` the content of the file, so that every reader sees the old bytes or the new ones.
+
+    A link is followed and stays a link, a dangling one gets its target. An existing file keeps its mode,
+    owner and extended attributes; a new one gets 0666 minus the umask. A file is rewritten in place instead
+    when a rename would make another file of it: it has several hard links, or an owner we cannot give it, or
+    its folder takes no new file. There the old bytes are put back if the writing fails.
+    Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut.
+    """
+    target = os.path.realpath(path)
+    try:
+        old = os.lstat(target)
+    except FileNotFoundError:
+        _replace(target, data, None)
+        return
+    if stat.S_ISLNK(old.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    _refuse_irregular(path, old)
+    # A rename would succeed on a file that its owner protected.
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    if old.st_nlink > 1 or not _replace(target, data, old):
+        _overwrite(target, data)
+
+
+@contextlib.contextmanager
+def lock_for(path: str, cancel: Cancel | None = None) -> Iterator[None]:
+    """Hold the one lock of a file, however its path is spelled; gives up with `ToolFailure` when cancelled.
+
+    For threads of this process. A lock lives as long as somebody holds or awaits it.
+    """
+    key = _lock_key(path)
+    with _locks_guard:
+        lock = _locks.get(key)
+        if lock is None:
+            lock = _locks[key] = _FileLock()
+    while not lock.held.acquire(timeout=_LOCK_POLL):
+        if cancel is not None and cancel.is_set():
+            raise ToolFailure(f"aborted while waiting for another change of {path}")
+    try:
+        yield
+    finally:
+        lock.held.release()
+
+
+class _FileLock:
+    __slots__ = ("__weakref__", "held")
+
+    def __init__(self) -> None:
+        self.held = threading.Lock()
+
+
+_locks: weakref.WeakValueDictionary[Hashable, _FileLock] = weakref.WeakValueDictionary()
+_locks_guard = threading.Lock()
+
+
+def _lock_key(path: str) -> Hashable:
+    real = os.path.realpath(path)
+    with contextlib.suppress(OSError):
+        status = os.stat(real)
+        if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+            # Several names of one file; it is rewritten in place, so the number stays.
+            return status.st_dev, status.st_ino
+    # Where names differ by case or accents only, sharing a lock costs nothing and missing one loses an edit.
+    return unicodedata.normalize("NFC", real).casefold()
+
+
+def _refuse_irregular(path: str, status: os.stat_result) -> None:
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise ToolFailure(f"{path} is a directory, not a file")
+    kinds = (
+        (stat.S_ISFIFO, "a named pipe (FIFO)"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a character device"),
+        (stat.S_ISBLK, "a block device"),
+    )
+    kind = next((name for test, name in kinds if test(mode)), "a special file")
+    raise ToolFailure(f"{path} is {kind} ({format_size(status.st_size)}), not a regular file")
+
+
+def _replace(target: str, data: bytes, old: os.stat_result | None) -> bool:
+    """Write a temporary file beside the target and rename it; False when that would lose what `old` was."""
+    temporary = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tmp")
+    # The kernel takes the umask off a new file's mode; a replacement is private until it has the old mode.
+    mode = 0o666 if old is None else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(temporary, flags, mode)
+    except PermissionError:
+        if old is None:
+            raise
+        return False
+    try:
+        with open(descriptor, "wb") as file:
+            if old is not None and not _take_over(file.fileno(), target, old):
+                return False
+            file.write(data)
+        if old is not None:
+            os.chmod(temporary, stat.S_IMODE(old.st_mode))
+        os.replace(temporary, target)
+    finally:
+        # After the rename there is nothing left to remove.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return True
+
+
+def _take_over(descriptor: int, target: str, old: os.stat_result) -> bool:
+    """Give the new file the owner and the extended attributes of the old one, if we may."""
+    new = os.fstat(descriptor)
+    if hasattr(os, "fchown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            return False
+    if hasattr(os, "listxattr"):
+        for name in _attribute_names(target):
+            # Some belong to the system and cannot be set by us.
+            with contextlib.suppress(OSError):
+                os.setxattr(descriptor, name, os.getxattr(target, name))
+    return True
+
+
+def _attribute_names(path: str) -> list[str]:
+    try:
+        return os.listxattr(path)
+    except OSError:
+        return []  # a file system without them
+
+
+def _overwrite(target: str, data: bytes) -> None:
+    with open(target, "r+b", buffering=0) as file:
+        before = file.read()
+        try:
+            _fill(file, data)
+        except OSError:
+            with contextlib.suppress(OSError):
+                _fill(file, before)
+            raise
+
+
+def _fill(file: BinaryIO, data: bytes) -> None:
+    file.seek(0)
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+    file.truncate()

@@ -1,0 +1,154 @@
+"""Bytes to text and back without loss, whatever the encoding of a file is.
+
+Detection: a byte order mark decides; else zero bytes in every other place mean UTF-16; else valid UTF-8 is UTF-8;
+else a file with at least as many well-formed as broken UTF-8 characters is damaged UTF-8; the rest is Latin-1.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+# The longer marks first: UTF-32 LE begins like UTF-16 LE.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_NAMES = {
+    "utf-8": "UTF-8",
+    "latin-1": "Latin-1",
+    "utf-16-le": "UTF-16 LE",
+    "utf-16-be": "UTF-16 BE",
+    "utf-32-le": "UTF-32 LE",
+    "utf-32-be": "UTF-32 BE",
+}
+SNIFFED_BYTES = 8192  # enough for any header, small enough to look at for every file
+
+_BINARY_STARTS = (b"%PDF-", b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"MZ\x90\x00")
+# Control bytes that text files hold: tab, line feed, form feed, carriage return, backspace, escape.
+_CONTROL = bytes(set(range(32)) - {8, 9, 10, 12, 13, 27}) + b"\x7f"
+_CONTROL_SHARE = 0.3  # above this share of control bytes nobody reads it as text
+_WIDE_SHARE = 0.8  # of the high bytes of western text in UTF-16 are zero, and none of the low ones
+_UNSHOWABLE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedText:
+    """The text of some bytes, without the byte order mark.
+
+    `encode(text)` gives the very bytes it was made from. Bytes that are not valid UTF-8 are kept in `text` as
+    lone surrogates, which must not leave the process: show `display` instead.
+    `note` says in words what is unusual, "" for plain UTF-8.
+    """
+
+    text: str
+    encoding: str
+    bom: bytes = b""
+    note: str = ""
+    tail: bytes = b""  # bytes of an incomplete last character in a wide encoding
+
+    @property
+    def display(self) -> str:
+        """The text fit for a model: what no encoder takes is shown as U+FFFD, NUL as its picture."""
+        return displayable(self.text)
+
+    @property
+    def encoding_name(self) -> str:
+        """The encoding as people write it."""
+        return _NAMES[self.encoding]
+
+    def encode(self, text: str) -> bytes:
+        """A text as bytes of the same kind, mark included; UnicodeEncodeError for what that cannot express."""
+        return self.bom + text.encode(self.encoding, _error_handler(self.encoding)) + self.tail
+
+
+def decode(data: bytes) -> DecodedText:
+    """The text of a file's bytes, never failing, and without loss."""
+    encoding, bom = wide_encoding(data)
+    if encoding:
+        return _decode_wide(data, encoding, bom)
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    body = data[len(bom) :]
+    try:
+        return DecodedText(body.decode("utf-8"), "utf-8", bom)
+    except UnicodeDecodeError:
+        pass
+    damaged, latin = damaged_utf8(data), latin_1(data)
+    # Latin-1 text hardly ever forms UTF-8 characters by chance.
+    broken = len(_UNSHOWABLE.findall(damaged.text))
+    well_formed = len(damaged.text) - broken - len(re.findall(r"[\x00-\x7f]", damaged.text))
+    return damaged if bom or well_formed >= broken else latin
+
+
+def damaged_utf8(data: bytes) -> DecodedText:
+    """The bytes read as UTF-8, the invalid ones kept apart."""
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    text = data[len(bom) :].decode("utf-8", "surrogateescape")
+    return DecodedText(text, "utf-8", bom, "not valid UTF-8; invalid bytes are shown as \ufffd")
+
+
+def latin_1(data: bytes) -> DecodedText:
+    """The bytes read as Latin-1, where every byte is a character."""
+    return DecodedText(data.decode("latin-1"), "latin-1", b"", "not UTF-8; read as Latin-1")
+
+
+def wide_encoding(head: bytes) -> tuple[str, bytes]:
+    """The UTF-16 or UTF-32 encoding that a file's first bytes show, and its mark; ("", b"") for others."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return (encoding, mark) if encoding != "utf-8" else ("", b"")
+    sample = head[:SNIFFED_BYTES]
+    sample = sample[: len(sample) & ~1]
+    half = len(sample) // 2
+    if half < 2:
+        return "", b""
+    for low, high, encoding in ((0, 1, "utf-16-le"), (1, 0, "utf-16-be")):
+        letters = sample[low::2]
+        is_text = len(letters.translate(None, _CONTROL)) == half
+        if is_text and sample[high::2].count(0) >= half * _WIDE_SHARE:
+            return encoding, b""
+    return "", b""
+
+
+def looks_binary(data: bytes) -> bool:
+    """Whether the start of some bytes is nothing to read as text."""
+    sample = data[:SNIFFED_BYTES]
+    if not sample or wide_encoding(sample)[0]:
+        return False
+    if b"\0" in sample or sample.startswith(_BINARY_STARTS):
+        return True
+    return len(sample) - len(sample.translate(None, _CONTROL)) > len(sample) * _CONTROL_SHARE
+
+
+def displayable(text: str) -> str:
+    """A text that every JSON encoder and every provider takes."""
+    if "\0" in text:
+        text = text.replace("\0", "\u2400")
+    return text if text.isascii() else _UNSHOWABLE.sub("\ufffd", text)
+
+
+def encoding_name(encoding: str) -> str:
+    """An encoding as people write it."""
+    return _NAMES[encoding]
+
+
+def _decode_wide(data: bytes, encoding: str, bom: bytes) -> DecodedText:
+    unit = 4 if "32" in encoding else 2
+    end = len(bom) + (len(data) - len(bom)) // unit * unit
+    try:
+        text = data[len(bom) : end].decode(encoding, _error_handler(encoding))
+    except UnicodeDecodeError:
+        return latin_1(data)
+    if text.encode(encoding, _error_handler(encoding)) != data[len(bom) : end]:
+        return latin_1(data)
+    return DecodedText(text, encoding, bom, f"decoded from {_NAMES[encoding]}", data[end:])
+
+
+def _error_handler(encoding: str) -> str:
+    if encoding == "utf-8":
+        return "surrogateescape"
+    return "strict" if encoding == "latin-1" else "surrogatepass"
