@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_tools.bash import bash_tool
     from agent_tools.edit import edit_tool
+    from agent_tools.imageresize import imageresize_tool
     from agent_tools.plan import PlanEntry, plan_tool, valid_priority, valid_status
     from agent_tools.read import read_tool
     from agent_tools.tool import Context, ImageBlock, Result, TextBlock, Tool, ToolFailure
@@ -22,6 +23,7 @@ _HOMES = {
     "read_tool": "agent_tools.read",
     "write_tool": "agent_tools.write",
     "edit_tool": "agent_tools.edit",
+    "imageresize_tool": "agent_tools.imageresize",
     "PlanEntry": "agent_tools.plan",
     "plan_tool": "agent_tools.plan",
     "valid_priority": "agent_tools.plan",

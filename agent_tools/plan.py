@@ -94,7 +94,8 @@ Keep a visible plan of the work. Make one before you start a task of 3 or more n
 - Mark a step in_progress when you start it and completed as soon as it is done; update at once, not later.
 - Steps are concrete and checkable ("Add a test for empty input"), not vague ("Test").
 - In metadata, set progress_metric to a short measure of progress (updates are counted since it \
-last changed), and always next_update_in, the number of turns until your next update: it controls when you are reminded."""
+last changed), and always next_update_in, the \
+number of turns until your next update: it controls when you are reminded."""
 
 
 def plan_tool(sink: PlanSink, publisher: PlanPublisher | None = None) -> Tool[PlanArguments]:

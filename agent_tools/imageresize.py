@@ -1,0 +1,157 @@
+"""imageresize: an image made small enough to look at, or a smaller copy of it on disk."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any
+
+from pydantic import Field
+
+from agent_tools.files import atomic_write, lock_for, open_regular
+from agent_tools.images import (
+    MAX_BYTES,
+    MAX_HEIGHT,
+    MAX_INPUT_BYTES,
+    MAX_WIDTH,
+    QUALITY,
+    ResizedImage,
+    resize_image,
+)
+from agent_tools.paths import find_existing, not_found, require_path, resolve
+from agent_tools.tool import (
+    Arguments,
+    DisplayHint,
+    ImageBlock,
+    Result,
+    TextBlock,
+    TitleArg,
+    Tool,
+    ToolFailure,
+)
+from agent_tools.truncate import format_size
+
+_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+_WRITABLE = ("image/png", "image/jpeg")
+
+
+class ImageResizeArguments(Arguments):
+    path: str = Field(description="The image to read: PNG, JPEG, GIF or WebP")
+    max_width: int = Field(0, alias="maxWidth", description=f"Pixels; default {MAX_WIDTH}")
+    max_height: int = Field(0, alias="maxHeight", description=f"Pixels; default {MAX_HEIGHT}")
+    max_bytes: int = Field(0, alias="maxBytes", description=f"Size of the result; default {MAX_BYTES}")
+    quality: int = Field(0, description=f"Quality if it becomes a JPEG, 1 to 95; default {QUALITY}")
+    output: str = Field(
+        "",
+        description="Write the result to this .png or .jpg file instead of showing it (may equal path)",
+    )
+
+
+DESCRIPTION = f"""\
+Make an image smaller, keeping its shape. Without output you get the image to look at, with the factor that \
+maps its coordinates to the original; with output the result is written to that file. By default it fits \
+{MAX_WIDTH}x{MAX_HEIGHT} pixels and {format_size(MAX_BYTES)}. An image within the limits is left as it is. \
+Photographs are turned upright by their EXIF orientation."""
+
+
+def imageresize_tool(cwd: str | os.PathLike[str] = ".") -> Tool[ImageResizeArguments]:
+    """The tool `imageresize`; relative paths start at `cwd`, the source changes only if it is the output."""
+
+    def imageresize(arguments: ImageResizeArguments, context: Any) -> Result:
+        return _imageresize(arguments, context, cwd)
+
+    return Tool(
+        "imageresize",
+        DESCRIPTION,
+        ImageResizeArguments,
+        imageresize,
+        display_hint=DisplayHint((TitleArg("path", "path"),)),
+    )
+
+
+def _imageresize(arguments: ImageResizeArguments, context: Any, cwd: str | os.PathLike[str]) -> Result:
+    output = resolve(arguments.output, cwd) if arguments.output else ""
+    kind = _kind_of(output)
+    image = resize_image(
+        _read(arguments.path, cwd),
+        max_width=arguments.max_width,
+        max_height=arguments.max_height,
+        max_bytes=arguments.max_bytes,
+        quality=arguments.quality,
+        as_type=kind if kind in _WRITABLE else "",
+    )
+    if context.cancel.is_set():
+        raise ToolFailure("imageresize was aborted; nothing was written")
+    if output:
+        return _write(image, output, kind, context)
+    text = f"{arguments.path}: {_measures(image)}"
+    if image.note:
+        text += "\n" + image.note
+    data = base64.b64encode(image.data).decode("ascii")
+    return Result([TextBlock(text), ImageBlock(data, image.mime_type)], details=_details(image))
+
+
+def _read(path: str, cwd: str | os.PathLike[str]) -> bytes:
+    found = find_existing(require_path(path), cwd)
+    try:
+        file = open_regular(found)
+    except FileNotFoundError:
+        raise not_found(path, found) from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_INPUT_BYTES:
+            limit = format_size(MAX_INPUT_BYTES)
+            raise ToolFailure(f"{path} has {format_size(size)}; images of at most {limit} are read")
+        return file.read()
+
+
+def _kind_of(output: str) -> str:
+    """The type the output must have by its name; empty without an output."""
+    if not output:
+        return ""
+    kind = _TYPES.get(os.path.splitext(output)[1].lower())
+    if kind is None:
+        raise ToolFailure(
+            f"output must end in .png, .jpg or .jpeg, so that its name tells what it holds: {output}"
+        )
+    return kind
+
+
+def _write(image: ResizedImage, output: str, kind: str, context: Any) -> Result:
+    if image.mime_type != kind:
+        raise ToolFailure(
+            f"the result is {image.mime_type}; output must end in .png, .jpg or .jpeg, not {output}"
+        )
+    with lock_for(output, context.cancel):
+        journal = getattr(context, "journal", None)
+        if journal is not None:
+            journal.before_change(output)
+        os.makedirs(os.path.dirname(output), exist_ok=True)
+        atomic_write(output, image.data)
+    text = f"Wrote {output}: {_measures(image)}"
+    return Result(text if image.was_resized else f"{text} (unchanged)", details=_details(image))
+
+
+def _measures(image: ResizedImage) -> str:
+    size = f"{image.width}x{image.height}"
+    if (image.original_width, image.original_height) != (image.width, image.height):
+        size = f"{image.original_width}x{image.original_height} -> {size}"
+    return f"{image.mime_type}, {size}, {format_size(len(image.data))}"
+
+
+def _details(image: ResizedImage) -> dict[str, Any]:
+    return {
+        "mimeType": image.mime_type,
+        "originalWidth": image.original_width,
+        "originalHeight": image.original_height,
+        "width": image.width,
+        "height": image.height,
+        "wasResized": image.was_resized,
+        "bytes": len(image.data),
+    }
