@@ -1,0 +1,285 @@
+"""A history made fit for a target model, before a wire format spells it.
+
+Two halves. `arrange` decides which messages go out, in which order and under which call ids; it reads no text
+and is repeated for every request. The `*_blocks` functions decide what one message says to the target; a wire
+format calls them once per message and keeps the encoded bytes, keyed by the target and the call ids (see
+`agent.messages.encoded_once`), so that a request costs what is new in it.
+
+Nothing here changes a stored message.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from agent.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    ImageContent,
+    Message,
+    ServerContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+    encoded_once,
+    render_meta,
+)
+from agent.models import Model
+
+Placed: TypeAlias = tuple[UserMessage | AssistantMessage | ToolResultMessage, tuple[str, ...]]
+"""A message and the call ids it bears on the wire: an assistant's calls in order, the one id of a result."""
+
+ID_LIMIT = 64  # what Anthropic, and OpenAI for each half of a Responses id, accept
+NAME_LIMIT = 64  # tool names: OpenAI, Anthropic and Google agree
+
+NO_RESULT = "No result provided"
+_IMAGE_LEFT_OUT = "[An image was left out here: this model cannot see images.]"
+_RESULT_IMAGE_LEFT_OUT = "[The tool returned an image, left out here: this model cannot see images.]"
+# A bracketed sentence, so that no model takes it for something the tool printed.
+_NO_OUTPUT = "[The tool finished and there was no output.]"
+_FAILED_NO_OUTPUT = "[The tool failed and there was no output.]"
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+
+
+# --- which messages, in which order, under which ids --------------------------------------------------
+
+
+def legal_id(raw: str) -> str:
+    """The call id with every character outside `[A-Za-z0-9_-]` as `_`, at most 64 long, never empty."""
+    return _ILLEGAL.sub("_", raw)[:ID_LIMIT] or "call"
+
+
+def wire_name(name: str) -> str:
+    """The tool name in the alphabet all providers accept; a model's invention must not spoil the history."""
+    return _ILLEGAL.sub("_", name)[:NAME_LIMIT] or "tool"
+
+
+def arrange(
+    messages: Iterable[Message], wire_id: Callable[[str], str] = legal_id, limit: int = ID_LIMIT
+) -> list[Placed]:
+    """The messages to send, in order, each with its ids on the wire.
+
+    Turns that failed or were aborted are left out, with the results of their calls. Each result stands
+    directly after the turn that asked for it, in the order of the calls, whatever came in between; a call
+    without a result gets one that says so; a result without its call is dropped. Ids are unique: the first
+    use of one goes through `wire_id` alone, later ones get a number that depends on what came before only,
+    so the bytes of a prefix never change. `wire_id` must be a pure function that lives as long as the
+    program (it is a cache key) and keep its output within `limit` characters.
+    """
+    return _Arrangement(wire_id, limit).of(messages)
+
+
+class _Arrangement:
+    """One pass over a history; O(1) per message and call."""
+
+    def __init__(self, wire_id: Callable[[str], str], limit: int) -> None:
+        self._wire_id = wire_id
+        self._limit = limit
+        self._placed: list[Placed | None] = []
+        # The last number given to each id; an id is in use when it is a key.
+        self._used: dict[str, int] = {}
+        # By the id in the history: where the results of the latest turn that used it belong.
+        self._open: dict[str, deque[int]] = {}
+        self._unanswered: dict[int, tuple[AssistantMessage, int, str]] = {}
+
+    def of(self, messages: Iterable[Message]) -> list[Placed]:
+        for message in messages:
+            if isinstance(message, ToolResultMessage):
+                self._place_result(message)
+            elif isinstance(message, AssistantMessage):
+                self._place_turn(message)
+            elif isinstance(message, UserMessage):
+                self._placed.append((message, ()))
+        for position, (turn, number, wire) in self._unanswered.items():
+            self._placed[position] = (_missing_result(turn, number), (wire,))
+        return [placed for placed in self._placed if placed is not None]
+
+    def _place_turn(self, turn: AssistantMessage) -> None:
+        calls: tuple[tuple[str, str], ...] = encoded_once(turn, self._wire_id, self._calls)
+        if turn.stop_reason in ("error", "aborted"):
+            for raw, _ in calls:
+                self._open.pop(raw, None)
+            return
+        if not calls:
+            self._placed.append((turn, ()))
+            return
+        ids = tuple([self._unique(wire) for _, wire in calls])
+        self._placed.append((turn, ids))
+        here: dict[str, deque[int]] = {}
+        for number, (raw, _) in enumerate(calls):
+            position = len(self._placed)
+            here.setdefault(raw, deque()).append(position)
+            self._unanswered[position] = (turn, number, ids[number])
+            self._placed.append(None)
+        self._open |= here
+
+    def _place_result(self, result: ToolResultMessage) -> None:
+        waiting = self._open.get(result.tool_call_id)
+        if waiting:
+            position = waiting.popleft()
+            _, _, wire = self._unanswered.pop(position)
+            self._placed[position] = (result, (wire,))
+
+    def _calls(self, turn: AssistantMessage) -> tuple[tuple[str, str], ...]:
+        return tuple((call.id, self._wire_id(call.id)) for call in turn.tool_calls)
+
+    def _unique(self, wire: str) -> str:
+        if wire not in self._used:
+            self._used[wire] = 1
+            return wire
+        while True:
+            self._used[wire] += 1
+            suffix = f"_{self._used[wire]}"
+            candidate = self._wire_id(wire[: self._limit - len(suffix)] + suffix)
+            if candidate not in self._used:
+                self._used[candidate] = 1
+                return candidate
+
+
+def _missing_result(turn: AssistantMessage, number: int) -> ToolResultMessage:
+    def make(turn: AssistantMessage) -> ToolResultMessage:
+        call = turn.tool_calls[number]
+        return ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True, timestamp=turn.timestamp)
+
+    result: ToolResultMessage = encoded_once(turn, (_missing_result, number), make)
+    return result
+
+
+# --- what one message says to the target ---------------------------------------------------------------
+
+
+def assistant_blocks(message: AssistantMessage, model: Model) -> list[AssistantBlock]:
+    """The blocks of a turn as the target may see them; blank texts are left out.
+
+    Signed thinking stays as it is within one provider and wire format, which issued the signature; redacted
+    thinking only for the same model. Other thinking becomes plain text without tags, which models would
+    imitate. A server block another provider can't read is its display text, or nothing.
+    """
+    same_provider = message.provider == model.provider and message.api == model.api
+    same_model = same_provider and message.model == model.id
+    blocks: list[AssistantBlock] = []
+    for block in message.content:
+        kept: AssistantBlock | None
+        match block:
+            case TextContent():
+                kept = _text(block.text, block.signature if same_model else None)
+            case ThinkingContent():
+                kept = _thinking(block, same_provider, same_model)
+            case ToolCall():
+                kept = block if same_model or block.signature is None else _unsigned(block)
+            case ServerContent():
+                kept = block if same_provider else _text(block.display or "")
+        if kept is not None:
+            blocks.append(kept)
+    return blocks
+
+
+def user_blocks(message: UserMessage, model: Model) -> list[UserBlock]:
+    """The text and image blocks of a user message, without blank texts; empty when nothing is left."""
+    if isinstance(message.content, str):
+        text = _text(message.content)
+        return [] if text is None else [text]
+    return list(_visible(message.content, model, _IMAGE_LEFT_OUT))
+
+
+def result_blocks(message: ToolResultMessage, model: Model) -> list[UserBlock]:
+    """The text and image blocks of a tool result, its meta as the last text; never empty.
+
+    A result that holds nothing says so in words, for servers refuse an empty one and models wonder about it.
+    """
+    blocks = list(_visible(message.content, model, _RESULT_IMAGE_LEFT_OUT))
+    meta = _text(render_meta(message.meta))
+    if meta is not None:
+        blocks.append(meta)
+    if not blocks:
+        blocks.append(TextContent(_FAILED_NO_OUTPUT if message.is_error else _NO_OUTPUT))
+    return blocks
+
+
+def _visible(content: Sequence[UserBlock], model: Model, note: str) -> Iterator[UserBlock]:
+    """The blocks without blank texts; a run of images the model can't see is one note."""
+    in_images = False
+    for block in content:
+        if isinstance(block, ImageContent):
+            if model.supports_images:
+                yield block
+            elif not in_images:
+                yield TextContent(note)
+            in_images = True
+            continue
+        text = _text(block.text)
+        if text is not None:
+            in_images = False
+            yield text
+
+
+def _thinking(block: ThinkingContent, same_provider: bool, same_model: bool) -> AssistantBlock | None:
+    if block.redacted:
+        return block if same_model else None
+    text = clean(block.thinking)
+    # A signature vouches for exactly this text: when the text has to change, it goes.
+    if block.signature and same_provider and text == block.thinking:
+        return block
+    if not text.strip():
+        return None
+    return ThinkingContent(text) if same_model else TextContent(text)
+
+
+def _text(text: str, signature: str | None = None) -> TextContent | None:
+    text = clean(text)
+    return TextContent(text, signature) if text.strip() else None
+
+
+def _unsigned(call: ToolCall) -> ToolCall:
+    return ToolCall(call.id, call.name, call.arguments)
+
+
+# --- strings and JSON fit for the wire -------------------------------------------------------------------
+
+
+def clean(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 can't carry; two halves that meet become one character."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return text
+
+
+def to_json_text(value: Any) -> str:
+    """Compact JSON without lone surrogates; numbers JSON has no word for (NaN, Infinity) become null."""
+    try:
+        text = _dumps(value)
+    except ValueError:
+        text = _dumps(_finite(value))
+    return clean(text)
+
+
+def to_json(value: Any) -> bytes:
+    """`to_json_text` in UTF-8."""
+    return to_json_text(value).encode()
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
