@@ -1,0 +1,259 @@
+"""The bash tool: run a command, see the end of what it wrote and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import platform
+import shutil
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from agent_tools.capture import Capture, Captured
+from agent_tools.environment import command_environment, filtered_environment
+from agent_tools.paths import resolve
+from agent_tools.process import Command, Ending
+from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size
+
+if TYPE_CHECKING:
+    from agent_tools.jobs import JobTable
+
+DEFAULT_TIMEOUT = 120.0
+# A screen shows a few lines and a person reads no faster than this.
+UPDATE_INTERVAL = 0.1
+UPDATE_BYTES = 4096
+
+
+class BashArguments(Arguments):
+    command: str = Field(description="Bash command to run; several lines and scripts are fine")
+    timeout: float | None = Field(
+        None, allow_inf_nan=False, description="Seconds until the command is killed, fractions allowed"
+    )
+    cwd: str | None = Field(None, description="Directory to run in instead of the working directory")
+    if_hash: str | None = Field(
+        None, description="Hash of the output you already have; the same output is not sent again"
+    )
+
+
+class BackgroundBashArguments(BashArguments):
+    background: bool = Field(
+        False, description="Start it and return a job id at once; no timeout applies. See the jobs tool"
+    )
+
+
+def _description(timeout: float, background: bool) -> str:
+    parts = [
+        f"Run a command with bash on {platform.system()}/{platform.machine()} and return its output, stdout "
+        "and stderr together.",
+        f"Only the last {MAX_LINES} lines or {format_size(MAX_BYTES)} are returned; the full output then is "
+        "in a temporary file named in the result.",
+        f"The default timeout is {timeout:g} s; ask for more with `timeout` before a long build or test run.",
+        "There is no terminal and no input: nothing can be typed, editors end at once, prompts fail.",
+        "Each call is a new shell: `cd` and variables do not last. `cwd` runs the command elsewhere, also "
+        "when the working directory has been deleted.",
+        "Background jobs (`&`, nohup) are killed when the shell exits; a daemon started with setsid "
+        "survives, give it its own output file.",
+        "Prefer read to cat, sed, head or tail, and edit or write to sed -i or heredocs.",
+        "A successful result carries a hash: pass it as `if_hash` when you run the command again, and "
+        "unchanged output comes back as one short line.",
+    ]
+    if background:
+        parts.append("For a server or a long job set `background` and follow it with the jobs tool.")
+    return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """What is about to be run; a spawn hook returns it, changed or not."""
+
+    command: str
+    cwd: str
+    env: Mapping[str, str]
+
+
+def bash_tool(
+    cwd: str | os.PathLike[str] = ".",
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    prefix: str = "",
+    env: Mapping[str, str | None] | None = None,
+    env_filter: bool = False,
+    pass_env: Collection[str] = (),
+    spawn_hook: Callable[[Spawn], Spawn] | None = None,
+    jobs: JobTable | None = None,
+) -> Tool[Any]:
+    """A tool that runs commands in `cwd`.
+
+    `timeout`: seconds a command gets when the model asks for nothing. `prefix`: shell text run before every
+    command (`shopt -s expand_aliases`). `env`: variables to set, or to take away with None. `env_filter`
+    keeps API keys, tokens and passwords of this process from commands, but for the names in `pass_env`.
+    `spawn_hook` may change command, directory and environment. `jobs` lets the model start background jobs.
+    """
+    # A string would be taken for its letters.
+    names = frozenset((pass_env,) if isinstance(pass_env, str) else pass_env)
+    runner = _Runner(
+        cwd=os.path.abspath(cwd),
+        timeout=timeout,
+        prefix=prefix,
+        changes=dict(env or {}),
+        pass_env=names if env_filter else None,
+        spawn_hook=spawn_hook,
+        jobs=jobs,
+    )
+    return Tool(
+        "bash",
+        _description(timeout, background=jobs is not None),
+        BashArguments if jobs is None else BackgroundBashArguments,
+        runner.run,
+        display_hint=DisplayHint(
+            title_args=(TitleArg("command", "accent"), TitleArg("timeout", label="timeout")), use_box=True
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """The options of one bash tool. Immutable, so calls may run at the same time."""
+
+    cwd: str
+    timeout: float
+    prefix: str
+    changes: Mapping[str, str | None]
+    pass_env: frozenset[str] | None
+    spawn_hook: Callable[[Spawn], Spawn] | None
+    jobs: JobTable | None
+
+    def run(self, arguments: BashArguments, context: Any) -> Result:
+        spawn = self._spawn(arguments)
+        if not os.path.isdir(spawn.cwd):
+            raise _missing_directory(spawn.cwd)
+        if self.jobs is not None and getattr(arguments, "background", False):
+            job = self.jobs.start(arguments.command, _start(spawn))
+            return Result(f"Started background job {job.id}.", details={"job": job.id})
+        timeout = arguments.timeout if arguments.timeout and arguments.timeout > 0 else self.timeout
+        with _journalled(getattr(context, "journal", None), spawn.cwd):
+            capture, ending = _follow(_start(spawn), timeout, context)
+        return _result(capture, ending, timeout, arguments.if_hash)
+
+    def _spawn(self, arguments: BashArguments) -> Spawn:
+        if not arguments.command.strip():
+            raise ToolFailure("command is required")
+        environ = os.environ if self.pass_env is None else filtered_environment(os.environ, self.pass_env)
+        spawn = Spawn(
+            command=f"{self.prefix}\n{arguments.command}" if self.prefix else arguments.command,
+            cwd=resolve(arguments.cwd, self.cwd) if arguments.cwd else self.cwd,
+            env=command_environment(environ, self.changes),
+        )
+        return self.spawn_hook(spawn) if self.spawn_hook else spawn
+
+
+def _start(spawn: Spawn) -> Command:
+    bash = shutil.which("bash", path=spawn.env.get("PATH", os.defpath))
+    if bash is None:
+        hint = "; on Windows it comes with Git for Windows (Git Bash)" if os.name == "nt" else ""
+        raise ToolFailure(f"bash was not found on PATH, so the command was not run{hint}")
+    try:
+        return Command([bash, "-c", spawn.command], cwd=spawn.cwd, env=spawn.env)
+    except ValueError as error:
+        raise ToolFailure(f"the command cannot be passed to bash, it was not run: {error}") from None
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            size = format_size(len(spawn.command.encode()))
+            raise ToolFailure(
+                f"the command is too long for the system ({size}), it was not run; put it into a file "
+                "with write and run that"
+            ) from None
+        if not os.path.isdir(spawn.cwd):
+            raise _missing_directory(spawn.cwd) from None
+        raise ToolFailure(f"bash could not be started: {error.strerror or error}") from None
+
+
+def _missing_directory(cwd: str) -> ToolFailure:
+    what = "no longer exists as a directory" if os.path.exists(cwd) else "no longer exists"
+    return ToolFailure(
+        f"The working directory {cwd} {what}, so the command was not run (nor anywhere else, where it could "
+        "do harm). A worktree may have been removed, a temporary directory cleaned up or a branch switched. "
+        "Pass `cwd` with the absolute path of a directory that exists, or create this one again."
+    )
+
+
+@contextlib.contextmanager
+def _journalled(journal: Any, cwd: str) -> Iterator[None]:
+    """Let an undo journal look at the directory before and after the command."""
+    if journal is None:
+        yield
+        return
+    journal.before_command(cwd)
+    try:
+        yield
+    finally:
+        journal.after_command(cwd)
+
+
+def _follow(command: Command, timeout: float, context: Any) -> tuple[Capture, Ending]:
+    """Read the command to its end, reporting progress."""
+    capture, shown, due = Capture(), 0, 0.0
+    with command:
+        for chunk in command.output(timeout=timeout, cancel=context.cancel):
+            if chunk:
+                capture.feed(chunk)
+            if capture.received_bytes > shown and (now := time.monotonic()) >= due:
+                shown, due = capture.received_bytes, now + UPDATE_INTERVAL
+                context.update(Result(capture.recent(UPDATE_BYTES)))
+    return capture, command.ending
+
+
+def _result(capture: Capture, ending: Ending, timeout: float, if_hash: str | None) -> Result:
+    captured = capture.finish()
+    if ending.stopped == "timeout":
+        advice = "ask for a longer `timeout` if it needs more time"
+        return _error(captured, f"Command timed out after {timeout:g} s and was killed; {advice}", "")
+    if ending.stopped == "aborted":
+        return _error(captured, "Command aborted", "")
+    if ending.code < 0:
+        return _error(captured, f"Command was killed by signal {_signal_text(-ending.code)}", "(no output)")
+    if ending.code:
+        return _error(captured, f"Command exited with code {_code_text(ending.code)}", "(no output)")
+    if if_hash == captured.hash:
+        capture.discard_log()
+        details = {"unchanged": True, "hash": captured.hash}
+        return Result(f"Output unchanged (hash {captured.hash}).", details=details)
+    details = {"hash": captured.hash}
+    if captured.raw:
+        details["rawOutput"] = captured.raw
+    if captured.log_path:
+        details["fullOutputPath"] = captured.log_path
+    return Result(_text(captured, "(no output)"), details=details, meta={"hash": captured.hash})
+
+
+def _error(captured: Captured, outcome: str, placeholder: str) -> Result:
+    text = _text(captured, placeholder).removesuffix("\n")
+    return Result(f"{text}\n\n{outcome}" if text else outcome, is_error=True)
+
+
+def _text(captured: Captured, placeholder: str) -> str:
+    if captured.notice:
+        return captured.text.removesuffix("\n") + "\n\n" + captured.notice
+    return captured.text or placeholder
+
+
+def _signal_text(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
+
+
+def _code_text(code: int) -> str:
+    # A shell reports a child that a signal killed as 128 and the signal's number.
+    number = code - 128
+    known = {signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGINT, signal.SIGKILL, signal.SIGPIPE}
+    known |= {signal.SIGSEGV, signal.SIGTERM}
+    return f"{code} (128 + {_signal_text(number)})" if number in known else str(code)

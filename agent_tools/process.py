@@ -1,0 +1,268 @@
+"""Runs a command in a session of its own and always kills all of it.
+
+A command is the shell and everything it starts. It gets its own session, so that a Ctrl-C meant for the
+agent does not reach it and no prompt finds a terminal. When the shell exits, when the call stops it, or
+when the interpreter exits, every process of that session is killed, whatever process group it moved to
+(`timeout`, `set -m`). A process that made a session of its own (`setsid`, a daemon) is left alone, and an
+output pipe it still holds is let go of after a short grace.
+
+POSIX only. No thread is made here: the caller's thread reads the output and notices timeout, cancellation
+and exit between reads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_tools.tool import Cancel, ToolFailure
+
+# How long a process outside the session may hold the pipe once the shell is gone: long enough for what is
+# under way to arrive, too short to be felt.
+DRAIN_GRACE = 0.05
+# Output already in the pipe is read after the grace too, on a machine too busy to do it in time. No pipe
+# holds more than this (Linux's default limit for one is 1 MiB, and 64 KiB is what they start with).
+PIPE_CAPACITY = 1 << 20
+# A pipe gives at most its 64 KiB per read on Linux and macOS.
+READ_SIZE = 1 << 16
+# Polling steps in seconds: fine at first, for short commands; the longest bounds how late a cancellation
+# or the exit of a shell whose pipe stays open is noticed, and costs 50 wake-ups per second.
+FIRST_STEP, LONGEST_STEP = 0.0005, 0.02
+# A killed process may take a moment to go, or for ever when a dead network disk holds it in the kernel.
+REAP_PATIENCE = 1.0
+# Looking again finds what was forked between two looks; a chain that outruns five is a fork bomb.
+KILL_PASSES = 5
+
+# Without waitid (macOS before Python 3.13) an exit is seen by reaping; the kill comes right after.
+_CAN_PEEK = hasattr(os, "waitid")
+
+# Session ids (the shells' pids) of all running commands. Plain set operations only, atomic without a lock:
+# a signal handler that calls kill_all() may interrupt any line of this file.
+_live: set[int] = set()
+# One token per command that is being started and is not in `_live` yet.
+_starting: set[object] = set()
+_no_more = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended: its exit code (negative: the signal that killed it) and whether we stopped it."""
+
+    code: int
+    stopped: Literal["", "timeout", "aborted"] = ""
+
+
+class Command:
+    """A running command. A context manager: leaving it kills what is left and reaps the shell.
+
+    Threads: owned by the thread that reads `output`; `kill` may be called from any thread. `_lock` guards
+    the moment after which the pid is no longer ours to signal.
+    """
+
+    def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> None:
+        """Start `argv` without input. Raises OSError when it cannot be started."""
+        self._lock = threading.Lock()
+        self._reaped = False
+        self._stopped: Literal["", "timeout", "aborted"] = ""
+        self._popen = _spawn(argv, cwd, env)
+        self.pid = self._popen.pid
+        assert self._popen.stdout is not None
+        self._pipe = self._popen.stdout
+        self._open = True
+        self._poll = select.poll()
+        self._poll.register(self._pipe.fileno(), select.POLLIN)
+
+    def output(self, *, timeout: float | None, cancel: Cancel) -> Iterator[bytes]:
+        """Yield what the command writes, as it comes, until it ends or is stopped; `ending` is set then.
+
+        Yields b"" now and then while nothing comes. `timeout` is in seconds from now; None waits for ever.
+        """
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        step = FIRST_STEP
+        while not self._exited():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self._stopped = "timeout"
+                break
+            if cancel.is_set():
+                self._stopped = "aborted"
+                break
+            chunk = self._read(min(step, left), cancel)
+            step = FIRST_STEP if chunk else min(step * 2, LONGEST_STEP)
+            yield chunk
+        yield from self._drain()
+        self.close()
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended; known once `output` is exhausted or the command is closed."""
+        code = self._popen.returncode
+        # Nobody waited for it to go (see REAP_PATIENCE): the signal it was sent says what it will be.
+        code = -signal.SIGKILL if code is None else code
+        # It may have ended well by itself while the clock ran out.
+        return Ending(code, "" if code == 0 else self._stopped)
+
+    def kill(self) -> None:
+        """Kill every process of the command's session; nothing happens when it is over."""
+        with self._lock:
+            if not self._reaped:
+                _kill_session(self.pid)
+
+    def close(self) -> None:
+        """Kill what is left, let go of the pipe and reap the shell. Calling it again does nothing."""
+        with self._lock:
+            if not self._reaped:
+                _kill_session(self.pid)
+                self._reaped = True
+                _live.discard(self.pid)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._popen.wait(REAP_PATIENCE)
+        self._let_go()
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _exited(self) -> bool:
+        if not _CAN_PEEK:
+            return self._popen.poll() is not None
+        try:
+            # The zombie is left: while it is there, nobody else can get its pid or its session's id.
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def _read(self, seconds: float, cancel: Cancel | None = None) -> bytes:
+        """Wait so long for output; b"" when none came, or when the pipe was found to be at its end."""
+        if not self._open:
+            if cancel is not None:
+                cancel.wait(seconds)
+            return b""
+        if not self._poll.poll(max(seconds, 0) * 1000):
+            return b""
+        chunk = os.read(self._pipe.fileno(), READ_SIZE)
+        if not chunk:
+            self._let_go()
+        return chunk
+
+    def _drain(self) -> Iterator[bytes]:
+        """Kill the session and yield what is still in the pipe."""
+        self.kill()
+        deadline = time.monotonic() + DRAIN_GRACE
+        received = 0
+        while self._open:
+            left = deadline - time.monotonic()
+            if left <= 0 and received >= PIPE_CAPACITY:
+                break
+            chunk = self._read(left)
+            if not chunk and self._open and time.monotonic() >= deadline:
+                break
+            received += len(chunk)
+            yield chunk
+
+    def _let_go(self) -> None:
+        if self._open:
+            self._open = False
+            self._pipe.close()
+
+
+def kill_all(*, final: bool = False) -> None:
+    """Kill every running command of this process, from any thread or signal handler.
+
+    `final` also refuses to start new ones from now on: for a program that is about to exit.
+    """
+    global _no_more
+    if final:
+        _no_more = True
+        patience = time.monotonic() + REAP_PATIENCE
+        while _starting and time.monotonic() < patience:
+            time.sleep(0.001)
+    for session in list(_live):
+        _kill_session(session)
+
+
+def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    token = object()
+    _starting.add(token)
+    try:
+        # Asked after the token is in place: kill_all sees either the token or a refusal.
+        if _no_more:
+            raise ToolFailure("the program is exiting; nothing is started any more")
+        popen = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+        )
+        _live.add(popen.pid)
+        return popen
+    finally:
+        _starting.discard(token)
+
+
+def _kill_session(session: int) -> None:
+    """Kill the shell's group, then whatever in its session moved to another group."""
+    _kill_group(session)
+    seen: set[int] = set()
+    for _ in range(KILL_PASSES):
+        groups = _other_groups(session, seen)
+        if not groups:
+            return
+        for group in groups:
+            _kill_group(group)
+
+
+def _other_groups(session: int, seen: set[int]) -> set[int]:
+    """The groups of members of the session that were not `seen` before; adds the members to `seen`."""
+    groups = set()
+    for pid in _list_processes():
+        try:
+            if pid in seen or os.getsid(pid) != session or (group := os.getpgid(pid)) == session:
+                continue
+        except OSError:
+            continue
+        seen.add(pid)
+        groups.add(group)
+    return groups
+
+
+def _kill_group(group: int) -> None:
+    # macOS answers EPERM for a group of zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _list_proc() -> Iterable[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _list_ps() -> Iterable[int]:
+    try:
+        done = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [int(word) for word in done.stdout.split() if word.isdigit()]
+
+
+# Reading /proc takes a tenth of a millisecond; running ps, ten.
+_list_processes: Callable[[], Iterable[int]] = _list_proc if os.path.exists("/proc/self/stat") else _list_ps
+
+atexit.register(kill_all, final=True)
+if hasattr(os, "register_at_fork"):
+    # A forked child must not kill its parent's commands when it exits.
+    os.register_at_fork(after_in_child=_live.clear)
