@@ -1,4 +1,4 @@
-"""Every change to a file goes through here: whole or not at all, one writer at a time, nothing else altered."""
+"""Every change to a file goes through here: whole or not at all, one writer at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from collections.abc import Hashable, Iterator
 from typing import BinaryIO
 
 from agent_tools.tool import Cancel, ToolFailure
-from agent_tools.truncate import format_size
 
 HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to repeat
 _LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
@@ -27,7 +26,7 @@ def content_hash(data: bytes) -> str:
 
 
 def require_regular_file(path: str) -> os.stat_result:
-    """The file's status; `ToolFailure` for a directory, pipe, socket or device, OSError for a missing file."""
+    """The file's status; `ToolFailure` for a directory, pipe, socket or device, OSError for none."""
     status = os.stat(path)
     _refuse_irregular(path, status)
     return status
@@ -136,7 +135,7 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
         (stat.S_ISBLK, "a block device"),
     )
     kind = next((name for test, name in kinds if test(mode)), "a special file")
-    raise ToolFailure(f"{path} is {kind} ({format_size(status.st_size)}), not a regular file")
+    raise ToolFailure(f"{path} is {kind}, not a regular file")
 
 
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> bool:

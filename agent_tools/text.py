@@ -1,7 +1,8 @@
 """Bytes to text and back without loss, whatever the encoding of a file is.
 
-Detection: a byte order mark decides; else zero bytes in every other place mean UTF-16; else valid UTF-8 is UTF-8;
-else a file with at least as many well-formed as broken UTF-8 characters is damaged UTF-8; the rest is Latin-1.
+Detection: a byte order mark decides; else zero bytes in every other place mean UTF-16; else valid UTF-8
+is UTF-8; else a file with at least as many well-formed as broken UTF-8 characters is damaged UTF-8; the
+rest is Latin-1.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class DecodedText:
         return _NAMES[self.encoding]
 
     def encode(self, text: str) -> bytes:
-        """A text as bytes of the same kind, mark included; UnicodeEncodeError for what that cannot express."""
+        """A text as bytes of the same kind, mark included; UnicodeEncodeError for what has no such form."""
         return self.bom + text.encode(self.encoding, _error_handler(self.encoding)) + self.tail
 
 
