@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_tools.bash import bash_tool
     from agent_tools.edit import edit_tool
     from agent_tools.imageresize import imageresize_tool
+    from agent_tools.jobs import JobTable, jobs_tool
     from agent_tools.plan import PlanEntry, plan_tool, valid_priority, valid_status
     from agent_tools.read import read_tool
     from agent_tools.tool import Context, ImageBlock, Result, TextBlock, Tool, ToolFailure
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "bash_tool": "agent_tools.bash",
+    "JobTable": "agent_tools.jobs",
+    "jobs_tool": "agent_tools.jobs",
     "read_tool": "agent_tools.read",
     "write_tool": "agent_tools.write",
     "edit_tool": "agent_tools.edit",

@@ -7,7 +7,6 @@ import errno
 import os
 import platform
 import shutil
-import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -135,8 +134,8 @@ class _Runner:
         if not os.path.isdir(spawn.cwd):
             raise _missing_directory(spawn.cwd)
         if self.jobs is not None and getattr(arguments, "background", False):
-            job = self.jobs.start(arguments.command, _start(spawn))
-            return Result(f"Started background job {job.id}.", details={"job": job.id})
+            job = self.jobs.start(arguments.command, lambda: _start(spawn))
+            return Result(f"Started background job {job.id}; follow it with jobs.", details={"job": job.id})
         timeout = arguments.timeout if arguments.timeout and arguments.timeout > 0 else self.timeout
         with _journalled(getattr(context, "journal", None), spawn.cwd):
             capture, ending = _follow(_start(spawn), timeout, context)
@@ -217,10 +216,8 @@ def _result(capture: Capture, ending: Ending, timeout: float, if_hash: str | Non
         return _error(captured, f"Command timed out after {timeout:g} s and was killed; {advice}", "")
     if ending.stopped == "aborted":
         return _error(captured, "Command aborted", "")
-    if ending.code < 0:
-        return _error(captured, f"Command was killed by signal {_signal_text(-ending.code)}", "(no output)")
     if ending.code:
-        return _error(captured, f"Command exited with code {_code_text(ending.code)}", "(no output)")
+        return _error(captured, f"Command {ending}", "(no output)")
     if if_hash == captured.hash:
         capture.discard_log()
         details = {"unchanged": True, "hash": captured.hash}
@@ -242,18 +239,3 @@ def _text(captured: Captured, placeholder: str) -> str:
     if captured.notice:
         return captured.text.removesuffix("\n") + "\n\n" + captured.notice
     return captured.text or placeholder
-
-
-def _signal_text(number: int) -> str:
-    try:
-        return f"{number} ({signal.Signals(number).name})"
-    except ValueError:
-        return str(number)
-
-
-def _code_text(code: int) -> str:
-    # A shell reports a child that a signal killed as 128 and the signal's number.
-    number = code - 128
-    known = {signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGINT, signal.SIGKILL, signal.SIGPIPE}
-    known |= {signal.SIGSEGV, signal.SIGTERM}
-    return f"{code} (128 + {_signal_text(number)})" if number in known else str(code)

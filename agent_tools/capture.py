@@ -11,7 +11,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 
-from agent_tools.terminal import TerminalText
+from agent_tools.terminal import OPEN_LINE_LIMIT, TerminalText
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size, keep_tail
 
 # The log of an endless writer must not fill the disk; builds and tests stay far below this.
@@ -31,6 +31,15 @@ class Captured:
     hash: str
     raw: str
     log_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The output since a position, what was cut of it, and the position to go on from."""
+
+    text: str
+    notice: str
+    position: int
 
 
 class Capture:
@@ -65,6 +74,21 @@ class Capture:
     def recent(self, limit: int) -> str:
         """About the last `limit` bytes of the text so far, the line that is still being written included."""
         return (self._clean.last(limit) + self._terminal.open_line)[-limit:]
+
+    def since(self, position: int) -> Recent:
+        """What came after that many bytes of final text, and the current line as far as it has come."""
+        new = self._clean.total - position
+        held = min(new, len(self._clean.window))
+        kept = keep_tail((self._clean.last(held) if held else "") + self._terminal.open_line)
+        cut = held < new or kept.truncated
+        notice = f"[The beginning was cut. {self._log.where()}]" if cut else ""
+        return Recent(kept.content, notice, self._clean.total)
+
+    def lines_since(self, position: int) -> tuple[str, int]:
+        """For searching as it grows: the text from there on, and where its last, unended line begins."""
+        held = min(self._clean.total - position, len(self._clean.window))
+        text = self._clean.last(held) if held else ""
+        return text + self._terminal.open_line, self._clean.total - min(self._open_line, OPEN_LINE_LIMIT)
 
     def finish(self) -> Captured:
         """Take the end and say what came; the log is closed."""

@@ -22,9 +22,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from agent_tools.tool import Cancel, ToolFailure
+if TYPE_CHECKING:
+    from agent_tools.tool import Cancel
 
 # How long a process outside the session may hold the pipe once the shell is gone: long enough for what is
 # under way to arrive, too short to be felt.
@@ -36,7 +37,7 @@ PIPE_CAPACITY = 1 << 20
 READ_SIZE = 1 << 16
 # Polling steps in seconds: fine at first, for short commands; the longest bounds how late a cancellation
 # or the exit of a shell whose pipe stays open is noticed, and costs 50 wake-ups per second.
-FIRST_STEP, LONGEST_STEP = 0.0005, 0.02
+FIRST_STEP, LONGEST_STEP = 0.0001, 0.02
 # A killed process may take a moment to go, or for ever when a dead network disk holds it in the kernel.
 REAP_PATIENCE = 1.0
 # Looking again finds what was forked between two looks; a chain that outruns five is a fork bomb.
@@ -53,12 +54,28 @@ _starting: set[object] = set()
 _no_more = False
 
 
+# Signals likely enough to be what is meant by an exit code of 128 and more.
+_TELLING_SIGNALS = frozenset(
+    getattr(signal, name)
+    for name in ("SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGSEGV", "SIGTERM")
+    if hasattr(signal, name)
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a command ended: its exit code (negative: the signal that killed it) and whether we stopped it."""
 
     code: int
     stopped: Literal["", "timeout", "aborted"] = ""
+
+    def __str__(self) -> str:
+        if self.code < 0:
+            return f"was killed by signal {-self.code}{_signal_name(-self.code)}"
+        if self.code - 128 in _TELLING_SIGNALS:
+            # A shell reports a child that a signal killed as 128 and the signal's number.
+            return f"exited with code {self.code} (128 + {self.code - 128}{_signal_name(self.code - 128)})"
+        return f"exited with code {self.code}"
 
 
 class Command:
@@ -70,8 +87,9 @@ class Command:
 
     def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> None:
         """Start `argv` without input. Raises OSError when it cannot be started."""
-        self._lock = threading.Lock()
-        self._reaped = False
+        # Reentrant, because a finalizer that kills may interrupt the thread that holds it.
+        self._lock = threading.RLock()
+        self._reaped = self._swept = False
         self._stopped: Literal["", "timeout", "aborted"] = ""
         self._popen = _spawn(argv, cwd, env)
         self.pid = self._popen.pid
@@ -96,8 +114,11 @@ class Command:
             if cancel.is_set():
                 self._stopped = "aborted"
                 break
+            was_open = self._open
             chunk = self._read(min(step, left), cancel)
-            step = FIRST_STEP if chunk else min(step * 2, LONGEST_STEP)
+            # The end of the output mostly means that the shell is about to exit.
+            ended = was_open and not self._open
+            step = FIRST_STEP if chunk or ended else min(step * 1.5, LONGEST_STEP)
             yield chunk
         yield from self._drain()
         self.close()
@@ -121,7 +142,8 @@ class Command:
         """Kill what is left, let go of the pipe and reap the shell. Calling it again does nothing."""
         with self._lock:
             if not self._reaped:
-                _kill_session(self.pid)
+                if not self._swept:
+                    _kill_session(self.pid)
                 self._reaped = True
                 _live.discard(self.pid)
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -159,6 +181,8 @@ class Command:
     def _drain(self) -> Iterator[bytes]:
         """Kill the session and yield what is still in the pipe."""
         self.kill()
+        # The shell is dead or dying and so is all it started: nobody is left to start more.
+        self._swept = True
         deadline = time.monotonic() + DRAIN_GRACE
         received = 0
         while self._open:
@@ -175,6 +199,13 @@ class Command:
         if self._open:
             self._open = False
             self._pipe.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""
 
 
 def kill_all(*, final: bool = False) -> None:
@@ -198,6 +229,9 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
     try:
         # Asked after the token is in place: kill_all sees either the token or a refusal.
         if _no_more:
+            # Imported here: a program that only wants kill_all need not load pydantic.
+            from agent_tools.tool import ToolFailure
+
             raise ToolFailure("the program is exiting; nothing is started any more")
         popen = subprocess.Popen(
             argv,
