@@ -80,6 +80,11 @@ class LocalServer:
             cost=ModelCost(0.0, 0.0),
         )
 
+    @property
+    def pid(self) -> int | None:
+        """The server's process id; None when it is not running."""
+        return self._process.pid if self._process else None
+
     def start(self) -> None:
         """Start the server and return once it answers; nothing stays behind when it raises."""
         parts = self._parts or find()

@@ -1,0 +1,170 @@
+"""Runs every scenario with one client and prints what it cost, one JSON line each.
+
+    measure.py floor|ours PORT
+
+The floor is the least that a client on httpx can do: read lines, `json.loads` each event, keep the text and
+the calls, run the tool, send the history again. Ours is an `Agent` with a tool and a subscriber that counts.
+CPU seconds are those of this process, all threads; the mock server is another one.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# One conversation with the named script of the mock server: (deltas seen, tool calls run).
+Client = Callable[[str], tuple[int, int]]
+
+REPEATS = 5
+AGENTS = 100
+
+
+def floor(port: str) -> Client:
+    import httpx
+
+    limits = httpx.Limits(max_connections=1000, max_keepalive_connections=1000)
+    client = httpx.Client(timeout=60, limits=limits)
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
+    headers = {"content-type": "application/json", "authorization": "Bearer x"}
+    schema = {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]}
+    tools = [
+        {"type": "function", "function": {"name": "noop", "description": "Nothing.", "parameters": schema}}
+    ]
+
+    def request(body: bytes, text: list[str], calls: dict[int, dict[str, Any]]) -> int:
+        seen = 0
+        with client.stream("POST", url, content=body, headers=headers) as response:
+            for line in response.iter_lines():
+                if not line.startswith("data:") or line.endswith("[DONE]"):
+                    continue
+                for choice in json.loads(line[5:])["choices"]:
+                    seen += keep(choice["delta"], text, calls)
+        return seen
+
+    def keep(delta: dict[str, Any], text: list[str], calls: dict[int, dict[str, Any]]) -> int:
+        if delta.get("content"):
+            text.append(delta["content"])
+            return 1
+        for piece in delta.get("tool_calls") or ():
+            call = calls.setdefault(piece["index"], {"id": piece.get("id"), "name": "", "arguments": []})
+            call["name"] = piece["function"].get("name") or call["name"]
+            if piece["function"].get("arguments"):
+                call["arguments"].append(piece["function"]["arguments"])
+                return 1
+        return 0
+
+    def converse(script: str) -> tuple[int, int]:
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": "You are a test."},
+            {"role": "user", "content": "go"},
+        ]
+        deltas = ran = 0
+        while True:
+            text: list[str] = []
+            calls: dict[int, dict[str, Any]] = {}
+            body = {"model": script, "stream": True, "messages": messages, "tools": tools}
+            deltas += request(json.dumps(body).encode(), text, calls)
+            if not calls:
+                return deltas, ran
+            for call in calls.values():
+                function = {"name": call["name"], "arguments": "".join(call["arguments"])}
+                asked = {"id": call["id"], "type": "function", "function": function}
+                messages.append(
+                    {"role": "assistant", "content": "".join(text) or None, "tool_calls": [asked]}
+                )
+                json.loads(function["arguments"])
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
+                ran += 1
+
+    return converse
+
+
+def ours(port: str) -> Client:
+    from agent import Agent, Model, ToolExecutionEnd, tool
+    from agent.events import MessageUpdate
+
+    @tool
+    def noop(value: str) -> str:
+        """Nothing."""
+        return "ok"
+
+    def converse(script: str) -> tuple[int, int]:
+        counted = {"deltas": 0, "calls": 0}
+
+        def count(event: Any) -> None:
+            if isinstance(event, MessageUpdate):
+                counted["deltas"] += event.stream_event.type in ("text_delta", "toolcall_delta")
+            elif isinstance(event, ToolExecutionEnd):
+                counted["calls"] += 1
+
+        model = Model(script, "openai-completions", "local", f"http://127.0.0.1:{port}/v1")
+        with Agent(model, system_prompt="You are a test.", tools=[noop], get_api_key=lambda _: "x") as agent:
+            agent.subscribe(count)
+            agent.run("go")
+        return counted["deltas"], counted["calls"]
+
+    return converse
+
+
+def measure(run: Callable[[], Any]) -> dict[str, float]:
+    cpu, wall = time.process_time(), time.perf_counter()
+    run()
+    return {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+
+
+def many(client: Client) -> None:
+    """AGENTS conversations of ten turns at once, each on a thread of its own."""
+    failures: list[BaseException] = []
+
+    def one() -> None:
+        try:
+            assert client("tools-10")[1] == 10
+        except BaseException as error:  # told by the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=one) for _ in range(AGENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def peak_kb(reset: bool = False) -> int:
+    """The peak of resident memory, since the last reset where the system can reset it (Linux)."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak // 1024 if sys.platform == "darwin" else peak
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    return int(status.read_text().partition("VmHWM:")[2].split()[0])
+
+
+def main(which: str, port: str) -> None:
+    client: Client = {"floor": floor, "ours": ours}[which](port)
+    client("text-20")
+    client("tools-2")
+
+    def tell(name: str, cost: dict[str, float]) -> None:
+        print(json.dumps({"name": name, **cost}), flush=True)
+
+    for script in ("text-2000", "tools-50", "bigargs-100k", "bigargs-200k", "bigargs-400k"):
+        for _ in range(REPEATS):
+            tell(script, measure(lambda script=script: client(script)))
+    tell("text-2000@1", measure(lambda: client("text-2000@1")))
+    tell("tools-200", measure(lambda: client("tools-200")))
+    before = peak_kb(reset=True)
+    cost = measure(lambda: many(client))
+    tell("agents", {**cost, "growth_mb": (peak_kb() - before) / 1024})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
