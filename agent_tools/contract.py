@@ -53,11 +53,11 @@ class ToolCase:
     """What the checks have to know of a tool.
 
     `make(root)` gives a fresh tool that works in the folder `root`, where `files` are laid out. `arguments`
-    are good ones, `expected` a text their answer holds; either may be a function of the call's number (0 to 7),
-    for a tool that can't do the same thing twice. `slow` are arguments of a call that runs for half a minute
-    unless it is cancelled, `large` those of one that has far more to say than it may. `failures` are exceptions
-    that a framework takes as a failed call. `max_bytes` bounds the text of an answer, `grace` (seconds) the
-    time from a cancellation to the answer.
+    are good ones, `expected` a text their answer holds; either may be a function of the call's number (0 to
+    7), for a tool that can't do the same thing twice. `slow` are arguments of a call that runs for half a
+    minute unless it is cancelled, `large` those of one that has far more to say than it may. `failures` are
+    exceptions that a framework takes as a failed call. `max_bytes` bounds the text of an answer, `grace`
+    (seconds) the time from a cancellation to the answer.
     """
 
     make: Callable[[Path], Any]
@@ -301,8 +301,8 @@ def _bad_values() -> Sequence[Any]:
         deep = [deep]
     return (
         None, True, 0, -1, 10**30, 1.5, 1e308, float("nan"), float("-inf"),
-        "", " ", "3", "null", "a\0b", "\ud800", "no/such/place", "x" * 100_000, "\u202e\x1b[2J", "-", "(", "[",
-        "\\", [], [None], ["a", 1], {}, {"a": {"b": 1}}, deep,
+        "", " ", "3", "null", "a\0b", "\ud800", "no/such/place", "x" * 100_000, "\u202e\x1b[2J", "-", "(",
+        "[", "\\", [], [None], ["a", 1], {}, {"a": {"b": 1}}, deep,
     )  # fmt: skip
 
 
