@@ -88,6 +88,7 @@ class LocalServer:
     def start(self) -> None:
         """Start the server and return once it answers; nothing stays behind when it raises."""
         parts = self._parts or find()
+        self.url = ""
         command = [
             str(_HERE / "server.py"),
             str(parts.engine),
@@ -116,9 +117,10 @@ class LocalServer:
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin
-            process.stdin.close()  # it ends itself, unless it is loading
+            process.stdin.close()
             try:
-                process.wait(0.5)
+                # It ends itself, unless it is still loading.
+                process.wait(0.5 if self.url else 0)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 process.wait()

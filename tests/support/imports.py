@@ -41,6 +41,14 @@ def imports_of(package: str) -> list[Import]:
     return [found for name, path in sources(package).items() for found in _imports(name, path)]
 
 
+def public_definitions(module: str) -> set[str]:
+    """Functions and classes that a module defines itself, without those whose names begin with `_`."""
+    path = sources(module.partition(".")[0])[module]
+    defined = ast.FunctionDef | ast.ClassDef
+    names = {node.name for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, defined)}
+    return {name for name in names if not name.startswith("_")}
+
+
 def _imports(module: str, path: Path) -> Iterator[Import]:
     base = module if path.name == "__init__.py" else module.rpartition(".")[0]
     todo: list[tuple[ast.AST, bool, bool]] = [(ast.parse(path.read_text(encoding="utf-8")), False, False)]
