@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_tools.bash import bash_tool
     from agent_tools.edit import edit_tool
+    from agent_tools.find import find_tool
+    from agent_tools.grep import grep_tool
     from agent_tools.imageresize import imageresize_tool
     from agent_tools.jobs import JobTable, jobs_tool
+    from agent_tools.ls import ls_tool
     from agent_tools.plan import PlanEntry, plan_tool, valid_priority, valid_status
     from agent_tools.read import read_tool
     from agent_tools.tool import Context, ImageBlock, Result, TextBlock, Tool, ToolFailure
@@ -26,6 +29,9 @@ _HOMES = {
     "read_tool": "agent_tools.read",
     "write_tool": "agent_tools.write",
     "edit_tool": "agent_tools.edit",
+    "find_tool": "agent_tools.find",
+    "grep_tool": "agent_tools.grep",
+    "ls_tool": "agent_tools.ls",
     "imageresize_tool": "agent_tools.imageresize",
     "PlanEntry": "agent_tools.plan",
     "plan_tool": "agent_tools.plan",

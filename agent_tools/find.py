@@ -1,0 +1,95 @@
+"""find: files and folders by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from agent_tools.globs import matcher
+from agent_tools.ignore import Walk
+from agent_tools.listing import Notices, existing_path, shown_name
+from agent_tools.search import Guard
+from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.truncate import MAX_BYTES, keep_head
+
+DEFAULT_LIMIT = 1000
+_TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
+
+
+class FindArguments(Arguments):
+    pattern: str = Field(
+        description="Glob of what to find. Without a slash it names entries at any depth (*.ts, README*, "
+        "config.{yml,yaml}); with one, paths below `path` (src/**/*.spec.ts, docs/*, **/migrations/*)"
+    )
+    path: str = Field(".", description="Folder to search (default: the working directory)")
+    limit: int = Field(DEFAULT_LIMIT, description=f"At most this many results (default {DEFAULT_LIMIT})")
+
+
+DESCRIPTION = f"""\
+Find files and folders by name. Lists paths relative to `path`, sorted, folders with a trailing slash.
+
+What .gitignore names, .git and node_modules are left out; hidden files are included; upper and lower case \
+differ; links are listed, not followed. At most {DEFAULT_LIMIT} results or {MAX_BYTES // 1024}KB are shown. \
+Prefer this tool to find and fd in bash; to search inside files use grep."""
+
+
+def find_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT) -> Tool[FindArguments]:
+    """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end a search with an error."""
+
+    def find(arguments: FindArguments, context: Any) -> Result:
+        if not arguments.pattern.strip():
+            raise ToolFailure("pattern is required")
+        root = existing_path(arguments.path, cwd)
+        if not os.path.isdir(root):
+            raise ToolFailure(f"not a folder: {shown_name(root)}; path must be the folder to search in")
+        guard = Guard(context.cancel, time_limit, "find")
+        walk = Walk(root, top=os.fspath(cwd), check=guard)
+        return _listing(walk, _below(arguments.pattern, root), max(1, arguments.limit))
+
+    return Tool(
+        "find",
+        DESCRIPTION,
+        FindArguments,
+        find,
+        parallel=True,
+        display_hint=DisplayHint((TitleArg("pattern", "pattern"), TitleArg("path", "path", "in")), 15),
+    )
+
+
+def _below(pattern: str, root: str) -> str:
+    """The pattern from the root on: a model may put the root's own absolute path before it."""
+    return pattern.removeprefix(root.rstrip("/") + "/") if os.path.isabs(pattern) else pattern
+
+
+def _listing(walk: Walk, pattern: str, limit: int) -> Result:
+    found: list[str] = []
+    for path in _matching(walk, pattern):
+        found.append(shown_name(path))
+        if len(found) > limit:
+            break
+    if not found:
+        ignored = " (ignored files, named by .gitignore, were skipped)" if walk.ignored else ""
+        return Result(f"No files found{ignored}")
+    notices = Notices()
+    if len(found) > limit:
+        found.pop()
+        notices.add(
+            f"{limit} results limit reached. Use limit={limit * 2} for more, or refine the pattern",
+            resultLimitReached=limit,
+        )
+    shown = keep_head("\n".join(found), max_lines=len(found))
+    if shown.truncated:
+        notices.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
+    notices.add_unreadable(walk.unreadable)
+    return notices.result(shown.content)
+
+
+def _matching(walk: Walk, pattern: str) -> Iterator[str]:
+    named = matcher(pattern)
+    for prefix, names in walk:
+        for name in names:
+            if named(prefix + name):
+                yield prefix + name

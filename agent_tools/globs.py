@@ -1,0 +1,191 @@
+"""One dialect of file globs, for the patterns of find, grep's `glob` and the lines of a .gitignore.
+
+`*` and `?` stop at a slash, `**` as a whole segment spans folders, `[a-z]` and `[!a-z]` are classes, a
+backslash takes the next character as it is. A pattern without a slash names an entry at any depth, one with a
+slash the path from the folder it belongs to. `{a,b}` is for find and grep only: in a .gitignore braces mean
+themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+# A pattern such as {a,b}{c,d}... multiplies; past this many alternatives the braces are taken as they are.
+_MAX_ALTERNATIVES = 512
+
+_POSIX_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \\t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": " \\t\\n\\r\\f\\v",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+
+
+class BadGlob(ValueError):
+    """A glob that can match nothing, such as one with an unclosed class."""
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """A test for paths such as `src/a.py` (or `src/`, a folder): does the glob of a tool's argument name it?
+
+    A pattern that ends in a slash names folders only. A path that equals the pattern letter for letter is
+    named by it too, so `[id].tsx` finds the file of that name. Never raises.
+    """
+    wanted = pattern.removeprefix("./").lstrip("/")
+    folders_only = wanted.endswith("/")
+    wanted = wanted.rstrip("/")
+    by_name = "/" not in wanted and wanted != "**"
+    expression = "|".join(f"(?:{_lenient(item)})" for item in expand_braces(wanted))
+    match = re.compile(expression, re.DOTALL).fullmatch
+
+    def named(path: str) -> bool:
+        folder = path.endswith("/")
+        if folders_only and not folder:
+            return False
+        bare = path[:-1] if folder else path
+        if by_name:
+            bare = bare.rpartition("/")[2]
+        return bare == wanted or match(bare) is not None
+
+    return named
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """`a.{b,c}` as `a.b` and `a.c`; the pattern itself when its braces are not alternatives."""
+    expanded = _expand(pattern)
+    return expanded if len(expanded) <= _MAX_ALTERNATIVES else [pattern]
+
+
+def _expand(pattern: str) -> list[str]:
+    position = 0
+    while position < len(pattern):
+        if pattern[position] == "\\":
+            position += 2
+            continue
+        if pattern[position] == "{":
+            parts, end = _alternatives(pattern, position)
+            if len(parts) > 1:
+                tails = _expand(pattern[end:])
+                heads = [head for part in parts for head in _expand(part)]
+                if len(heads) * len(tails) > _MAX_ALTERNATIVES:
+                    return [pattern] * (_MAX_ALTERNATIVES + 1)
+                return [pattern[:position] + head + tail for head in heads for tail in tails]
+        position += 1
+    return [pattern]
+
+
+def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
+    """The parts of the brace group that opens at `start` and where it ends; no parts when it never closes."""
+    depth, begin, position = 0, start + 1, start
+    parts: list[str] = []
+    while position < len(pattern):
+        character = pattern[position]
+        if character == "\\":
+            position += 1
+        elif character == "{":
+            depth += 1
+        elif character == "," and depth == 1:
+            parts.append(pattern[begin:position])
+            begin = position + 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return [*parts, pattern[begin:position]], position + 1
+        position += 1
+    return [], start
+
+
+def _lenient(pattern: str) -> str:
+    try:
+        return translate(pattern)
+    except BadGlob:
+        return re.escape(pattern)
+
+
+def translate(pattern: str) -> str:
+    """A regular expression for `re` (flag DOTALL, to be matched in full) that means what the glob means.
+
+    Raises BadGlob for an unclosed class or a backslash at the end.
+    """
+    segments = pattern.split("/")
+    last = len(segments) - 1
+    out: list[str] = []
+    for index, segment in enumerate(segments):
+        if segment == "**":
+            if index < last:
+                out.append("(?:.*/)?")
+            else:
+                out.append(".+")
+        else:
+            out.append(_translate_segment(segment) + ("/" if index < last else ""))
+    return "".join(out)
+
+
+def _translate_segment(segment: str) -> str:
+    out: list[str] = []
+    position = 0
+    while position < len(segment):
+        character = segment[position]
+        position += 1
+        if character == "*":
+            if out[-1:] != ["[^/]*"]:
+                out.append("[^/]*")
+        elif character == "?":
+            out.append("[^/]")
+        elif character == "[":
+            text, position = _translate_class(segment, position)
+            out.append(text)
+        elif character == "\\":
+            if position == len(segment):
+                raise BadGlob("a backslash at the end of a glob")
+            out.append(re.escape(segment[position]))
+            position += 1
+        else:
+            out.append(re.escape(character))
+    return "".join(out)
+
+
+def _translate_class(segment: str, position: int) -> tuple[str, int]:
+    """The class whose `[` stands just before `position`, and the position after its `]`."""
+    negated = segment[position : position + 1] in ("!", "^")
+    position += negated
+    members: list[str] = []
+    first = True
+    while True:
+        if position >= len(segment):
+            raise BadGlob("a class without its ]")
+        if segment[position] == "]" and not first:
+            break
+        first = False
+        named = re.compile(r"\[:(\w+):\]").match(segment, position)
+        if named:
+            members.append(_POSIX_CLASSES.get(named[1], ""))
+            position = named.end()
+            continue
+        low, position = _member(segment, position)
+        high = low
+        if segment[position : position + 1] == "-" and segment[position + 1 : position + 2] not in ("]", ""):
+            high, position = _member(segment, position + 1)
+        if low <= high:
+            members.append(re.escape(low) if low == high else f"{re.escape(low)}-{re.escape(high)}")
+    inside = "".join(members)
+    if not inside:
+        return ("[^/]" if negated else "(?!)"), position + 1
+    return (f"[^/{inside}]" if negated else f"(?!/)[{inside}]"), position + 1
+
+
+def _member(segment: str, position: int) -> tuple[str, int]:
+    if segment[position] == "\\":
+        position += 1
+        if position >= len(segment):
+            raise BadGlob("a class without its ]")
+    return segment[position], position + 1

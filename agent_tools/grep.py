@@ -1,0 +1,209 @@
+"""grep: lines that match a pattern, with the lines around them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from agent_tools.globs import matcher
+from agent_tools.ignore import Walk
+from agent_tools.listing import Notices, existing_path, shown_name
+from agent_tools.pattern import Pattern, compile_pattern
+from agent_tools.search import FileHits, Guard, Line, Tally, search_files
+from agent_tools.text import displayable
+from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH, keep_head
+
+DEFAULT_LIMIT = 100
+_TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
+_CUT = "... [truncated]"
+_CUT_START = "[truncated] ..."
+
+
+class GrepArguments(Arguments):
+    pattern: str = Field(
+        description="What to search for, matched against one line at a time: a regular expression "
+        "(. \\w \\d \\s \\b ^ $ [a-z] (a|b) * + ? {2,3}), or plain text with literal=true"
+    )
+    path: str = Field(
+        ".",
+        description="Folder or file to search (default: the working directory). What is named here is searched "
+        "even if ignored",
+    )
+    glob: str = Field(
+        "",
+        description="Only files of this name or path below `path`: *.py, *.{ts,tsx}, src/**/*.md, !*.min.js",
+    )
+    ignore_case: bool = Field(
+        False, alias="ignoreCase", description="Match upper and lower case alike (default false)"
+    )
+    literal: bool = Field(
+        False,
+        description="Take the pattern as plain text instead of a regular expression (default false); right for "
+        "code such as foo(bar)",
+    )
+    context: int = Field(0, description="Lines to show before and after each match (default 0)")
+    limit: int = Field(DEFAULT_LIMIT, description=f"At most this many matches (default {DEFAULT_LIMIT})")
+
+
+DESCRIPTION = f"""\
+Search the contents of files for a pattern. Shows matching lines as `path:LINE: text` and, with context, the \
+lines around them as `path-LINE- text`, sorted by path.
+
+Files named by .gitignore, .git and node_modules are left out, hidden files are searched; binary files are \
+only named. At most {DEFAULT_LIMIT} matches or {MAX_BYTES // 1024}KB are shown; lines longer than \
+{MAX_LINE_LENGTH} characters are cut around the match. Prefer this tool to grep and rg in bash; narrow a broad \
+search with path or glob."""
+
+
+def grep_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT) -> Tool[GrepArguments]:
+    """The tool `grep`, with relative paths taken from `cwd`; `time_limit` seconds end a search with an error.
+
+    ripgrep speeds it up when it is on PATH; the answers are the same without it.
+    """
+
+    def grep(arguments: GrepArguments, context: Any) -> Result:
+        if not arguments.pattern:
+            raise ToolFailure("pattern is required")
+        pattern = compile_pattern(arguments.pattern, arguments.literal, arguments.ignore_case)
+        path = existing_path(arguments.path, cwd)
+        return _Search(
+            arguments, pattern, path, os.fspath(cwd), Guard(context.cancel, time_limit, "grep")
+        ).result()
+
+    return Tool(
+        "grep",
+        DESCRIPTION,
+        GrepArguments,
+        grep,
+        parallel=True,
+        display_hint=DisplayHint(
+            (
+                TitleArg("pattern", "pattern"),
+                TitleArg("path", "path", "in"),
+                TitleArg("glob", "pattern", "glob"),
+            ),
+            15,
+        ),
+    )
+
+
+class _Search:
+    """One call of grep."""
+
+    def __init__(self, arguments: GrepArguments, pattern: Pattern, path: str, cwd: str, guard: Guard) -> None:
+        self._arguments = arguments
+        self._pattern = pattern
+        self._guard = guard
+        self._is_folder = os.path.isdir(path)
+        self._root = path if self._is_folder else os.path.dirname(path)
+        self._only = [] if self._is_folder else [os.path.basename(path)]
+        self._walk = Walk(self._root, top=cwd, files_only=True, check=guard)
+
+    def result(self) -> Result:
+        limit = max(1, self._arguments.limit)
+        tally = Tally(limit)
+        rows = _Rows(max(0, self._arguments.context))
+        for hits in search_files(
+            self._root, self._names(), self._pattern, tally, self._guard, max(0, self._arguments.context)
+        ):
+            rows.add(hits)
+        notices = Notices()
+        if not rows.lines:
+            return Result("No matches found" + self._why_nothing(tally))
+        shown = keep_head("\n".join(rows.lines), max_lines=len(rows.lines))
+        if tally.more:
+            notices.add(
+                f"{limit} matches limit reached. Use limit={limit * 2} for more, or refine the pattern",
+                matchLimitReached=limit,
+            )
+        if shown.truncated:
+            notices.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
+        if rows.cut:
+            notices.add(
+                f"Some lines truncated to {MAX_LINE_LENGTH} characters. Use read to see full lines",
+                linesTruncated=True,
+            )
+        notices.add_unreadable([*self._walk.unreadable, *tally.unreadable])
+        return notices.result(shown.content)
+
+    def _names(self) -> Iterator[str]:
+        """The files to search, below the root; a file that was named is searched whatever the glob says."""
+        if not self._is_folder:
+            yield from self._only
+            return
+        glob = self._arguments.glob
+        excluded = glob.startswith("!")
+        named = matcher(glob.removeprefix("!")) if glob else None
+        for prefix, names in self._walk:
+            for name in names:
+                if name[-1] != "/" and (named is None or named(prefix + name) != excluded):
+                    yield prefix + name
+
+    def _why_nothing(self, tally: Tally) -> str:
+        """What may help a model that expected a match."""
+        hints = []
+        ignored = self._walk.ignored
+        if not self._pattern.is_plain and (place := self._literal_place()):
+            hints.append(
+                f"as a regular expression; the literal text {self._arguments.pattern!r} occurs, first in {place}: "
+                "use literal=true to find it"
+            )
+        if ignored:
+            hints.append(
+                "ignored files (.gitignore) were skipped: name one as path to search it all the same"
+            )
+        unreadable = [*self._walk.unreadable, *tally.unreadable]
+        if unreadable:
+            hints.append(f"could not read {len(unreadable)}: {', '.join(map(shown_name, unreadable[:3]))}")
+        return f" ({'; '.join(hints)})" if hints else ""
+
+    def _literal_place(self) -> str:
+        pattern = compile_pattern(self._arguments.pattern, True, self._arguments.ignore_case)
+        for hits in search_files(self._root, self._names(), pattern, Tally(1), self._guard):
+            line = hits.blocks[0][0].number if hits.blocks else 0
+            return f"{shown_name(hits.name)}:{line}" if line else shown_name(hits.name)
+        return ""
+
+
+class _Rows:
+    """The rows of an answer."""
+
+    def __init__(self, context: int) -> None:
+        self.lines: list[str] = []
+        self.cut = False
+        self._context = context
+
+    def add(self, hits: FileHits) -> None:
+        name = shown_name(hits.name)
+        if hits.is_binary:
+            self._separate()
+            self.lines.append(f"{name}: binary file matches")
+        for block in hits.blocks:
+            self._separate()
+            for line in block:
+                mark = ":" if line.is_match else "-"
+                self.lines.append(f"{name}{mark}{line.number}{mark} {self._shown(line)}")
+
+    def _separate(self) -> None:
+        if self._context and self.lines:
+            self.lines.append("--")
+
+    def _shown(self, line: Line) -> str:
+        if len(line.text) <= MAX_LINE_LENGTH:
+            return displayable(line.text)
+        self.cut = True
+        return displayable(_cut_around(line.text, line.start, line.end))
+
+
+def _cut_around(text: str, start: int, end: int) -> str:
+    """The part of a long line that shows its match; the match's beginning when that is long itself."""
+    if end <= MAX_LINE_LENGTH:
+        return text[:MAX_LINE_LENGTH] + _CUT
+    room = max(0, MAX_LINE_LENGTH - (end - start))
+    first = max(0, min(start - room // 2, len(text) - MAX_LINE_LENGTH))
+    last = first + MAX_LINE_LENGTH
+    return (_CUT_START if first else "") + text[first:last] + (_CUT if last < len(text) else "")

@@ -1,0 +1,74 @@
+"""ls: what a folder holds."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pydantic import Field
+
+from agent_tools.listing import Notices, existing_path, shown_name
+from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.truncate import MAX_BYTES, keep_head
+
+DEFAULT_LIMIT = 500
+
+
+class LsArguments(Arguments):
+    path: str = Field(".", description="Folder to list (default: the working directory)")
+    limit: int = Field(DEFAULT_LIMIT, description=f"At most this many entries (default {DEFAULT_LIMIT})")
+
+
+DESCRIPTION = f"""\
+List the entries of one folder, sorted without regard to case, folders with a trailing slash, hidden and \
+ignored ones included. At most {DEFAULT_LIMIT} entries or {MAX_BYTES // 1024}KB are shown. To look through a \
+whole tree use find."""
+
+
+def ls_tool(cwd: str | os.PathLike[str] = ".") -> Tool[LsArguments]:
+    """The tool `ls`, with relative paths taken from `cwd`."""
+
+    def ls(arguments: LsArguments, context: Any) -> Result:
+        folder = existing_path(arguments.path, cwd)
+        if not os.path.isdir(folder):
+            raise ToolFailure(f"not a directory: {shown_name(folder)}; use read to see a file")
+        return _listing(_entries(folder), max(1, arguments.limit))
+
+    return Tool(
+        "ls",
+        DESCRIPTION,
+        LsArguments,
+        ls,
+        parallel=True,
+        display_hint=DisplayHint((TitleArg("path", "path"),), 20),
+    )
+
+
+def _entries(folder: str) -> list[str]:
+    """The names, folders (and links to them) with a slash; links that lead nowhere are left out."""
+    names = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    entry.stat()
+                except OSError:
+                    continue
+                names.append(entry.name + "/" if entry.is_dir() else entry.name)
+    except OSError as error:
+        raise ToolFailure(f"cannot read {shown_name(folder)}: {error.strerror}") from None
+    # The name itself decides between names that differ in case only.
+    return sorted(names, key=lambda name: (name.casefold(), name))
+
+
+def _listing(names: list[str], limit: int) -> Result:
+    if not names:
+        return Result("(empty directory)")
+    notices = Notices()
+    if len(names) > limit:
+        notices.add(f"{limit} entries limit reached. Use limit={limit * 2} for more", entryLimitReached=limit)
+    rows = [shown_name(name) for name in names[:limit]]
+    shown = keep_head("\n".join(rows), max_lines=len(rows))
+    if shown.truncated:
+        notices.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
+    return notices.result(shown.content)
