@@ -247,7 +247,7 @@ def _unsigned(call: ToolCall) -> ToolCall:
 
 
 def clean(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 can't carry; two halves that meet become one character."""
+    """The text without lone surrogates, which UTF-8 can't carry; two halves that meet are joined."""
     if text.isascii():
         return text
     try:

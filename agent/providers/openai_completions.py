@@ -1,0 +1,210 @@
+"""The wire format of OpenAI's Chat Completions, which most servers speak in one dialect or another."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agent.errors import AgentError
+from agent.models import Model
+from agent.providers._completions_compat import Compat, compat_for
+from agent.providers._completions_decode import decode, first_error
+from agent.providers._completions_messages import encode_messages, mark_cache
+from agent.providers._http import ProviderError, post_sse
+from agent.providers._keys import api_key, endpoint
+from agent.providers._transform import clean, to_json, wire_name
+from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
+
+__all__ = ["build_request", "decode", "stream"]
+
+logger = logging.getLogger("agent")
+
+_CACHE_KEY_LIMIT = 64  # OpenAI's for prompt_cache_key
+_MAX_TOKENS_UNSET = Model("", "", "").max_tokens
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
+    """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
+    try:
+        options = replace(options, api_key=api_key(model, options))
+        compat = compat_for(model)
+        names = _tool_names(context.tools)
+        body = _body(model, context, options, compat, names)
+        if options.on_payload is not None:
+            payload = json.loads(body)
+            replacement = options.on_payload(payload, model)
+            body = to_json(payload if replacement is None else replacement)
+        with post_sse(
+            endpoint(model, "/chat/completions"),
+            partial(_headers, model, options, compat),
+            body,
+            options=options,
+            provider=model.provider,
+            first_error=first_error,
+        ) as events:
+            yield from decode(events, model.cost, {wire: name for name, wire in names.items()})
+    except ProviderError as failure:
+        yield StreamError(str(failure), "aborted" if failure.aborted else "error")
+    except Exception as error:
+        if not isinstance(error, AgentError):
+            logger.exception("a request to %s/%s could not be made", model.provider, model.id)
+        yield StreamError(str(error) or type(error).__name__)
+
+
+def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
+    """The body of the request as JSON data: exactly what `stream` sends, before `options.on_payload`.
+
+    Raises ConfigurationError for compat flags the format does not know.
+    """
+    body = _body(model, context, options, compat_for(model), _tool_names(context.tools))
+    request: dict[str, Any] = json.loads(body)
+    return request
+
+
+# --- head and tail of the request ------------------------------------------------------------------------
+
+
+def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> dict[str, str]:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    session = options.session_id
+    if compat.send_session_affinity_headers and session and options.cache_retention != "none":
+        headers |= {"session_id": session, "x-client-request-id": session, "x-session-affinity": session}
+    for source in (model.headers, options.headers or {}):
+        headers |= {name.lower(): value for name, value in source.items()}
+    return headers
+
+
+def _body(
+    model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
+) -> bytes:
+    """The encoded request, put together from the messages' encoded pieces."""
+    messages = encode_messages(context.messages, model, compat)
+    has_results = any(fragment.startswith(b'{"role":"tool"') for fragment in messages)
+    system_prompt = clean(context.system_prompt)
+    if system_prompt.strip():
+        developer = model.reasoning and compat.supports_developer_role
+        role = "developer" if developer else "system"
+        messages.insert(0, to_json({"role": role, "content": system_prompt}))
+    tools = [_tool(tool, names, compat) for tool in context.tools]
+    rest = _settings(model, options, compat)
+    if compat.cache_control_format and options.cache_retention != "none":
+        mark_cache(messages, tools, _cache_mark(options, compat))
+    if tools:
+        rest["tools"] = tools
+        if options.tool_choice:
+            rest["tool_choice"] = _tool_choice(options.tool_choice, names)
+    elif has_results:
+        rest["tools"] = []  # proxies to Anthropic refuse tool calls in the history without it
+    head = b'{"model":' + to_json(model.id) + b',"messages":['
+    return head + b",".join(messages) + b"]," + to_json(rest)[1:]
+
+
+def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
+    """All of the body but the model, the messages and the tools."""
+    body: dict[str, Any] = {"stream": True}
+    if compat.supports_usage_in_streaming:
+        body["stream_options"] = {"include_usage": True}
+    if compat.supports_store:
+        body["store"] = False
+    # A model described without a limit has the default one, which is a guess: a server may refuse it.
+    limit = options.max_tokens
+    if limit is None and model.max_tokens != _MAX_TOKENS_UNSET:
+        limit = model.max_tokens
+    if limit:
+        body[compat.max_tokens_field] = limit
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    if model.reasoning:
+        body |= _thinking(options.reasoning, compat)
+    if compat.zai_tool_stream:
+        body["tool_stream"] = True
+    if compat.open_router_routing:
+        body["provider"] = dict(compat.open_router_routing)
+    if compat.vercel_gateway_routing:
+        body["providerOptions"] = {"gateway": dict(compat.vercel_gateway_routing)}
+    return body | _prompt_cache(options, compat)
+
+
+def _thinking(level: str, compat: Compat) -> dict[str, Any]:
+    """How the server is asked to think at a level; empty and `off` are the same to a server."""
+    thinks = level not in ("", "off")
+    effort = compat.reasoning_effort_map.get(level or "off", level if thinks else "")
+    match compat.thinking_format:
+        case "openrouter":
+            return {"reasoning": {"effort": effort or "none"}}
+        case "zai" | "qwen":
+            return {"enable_thinking": thinks}
+        case "qwen-chat-template":
+            kept = {"preserve_thinking": True} if compat.preserve_thinking else {}
+            return {"chat_template_kwargs": {"enable_thinking": thinks} | kept}
+        case _:
+            return {"reasoning_effort": effort} if effort and compat.supports_reasoning_effort else {}
+
+
+def _prompt_cache(options: StreamOptions, compat: Compat) -> dict[str, Any]:
+    long = options.cache_retention == "long" and compat.supports_long_cache_retention
+    body: dict[str, Any] = {}
+    wanted = compat.supports_prompt_cache_key and options.cache_retention != "none"
+    if options.session_id and (wanted or long):
+        body["prompt_cache_key"] = options.session_id[:_CACHE_KEY_LIMIT]
+    if long and not compat.cache_control_format:
+        body["prompt_cache_retention"] = "24h"
+    return body
+
+
+def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
+    mark = {"type": "ephemeral"}
+    if options.cache_retention == "long" and compat.supports_long_cache_retention:
+        mark["ttl"] = "1h"
+    return mark
+
+
+# --- tools -----------------------------------------------------------------------------------------------
+
+
+def _tool_names(tools: Iterable[Any]) -> dict[str, str]:
+    """By a tool's own name the one on the wire; they differ where the own one has illegal characters."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for tool in tools:
+        wire = base = wire_name(tool.name)
+        number = 2
+        while wire in taken:
+            wire, number = f"{base[:56]}_{number}", number + 1
+        taken.add(wire)
+        names[tool.name] = wire
+    return names
+
+
+def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
+    parameters = tool.parameters or _NO_PARAMETERS
+    if compat.strip_additional_properties:
+        parameters = _without_additional_properties(parameters)
+    function = {"name": names[tool.name], "description": tool.description, "parameters": parameters}
+    if compat.supports_strict_mode:
+        function["strict"] = False
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: str, names: Mapping[str, str]) -> Any:
+    if choice in ("auto", "none", "required"):
+        return choice
+    name = names.get(choice) or wire_name(choice)
+    return {"type": "function", "function": {"name": name}}
+
+
+def _without_additional_properties(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {
+            key: _without_additional_properties(value)
+            for key, value in schema.items()
+            if key != "additionalProperties" or not isinstance(value, bool | Mapping)
+        }
+    if isinstance(schema, list | tuple):
+        return [_without_additional_properties(item) for item in schema]
+    return schema
