@@ -11,12 +11,15 @@ import stat
 import threading
 import unicodedata
 import weakref
-from collections.abc import Hashable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, BinaryIO
 
 from agent_tools.tool import Cancel, ToolFailure
 
 HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to repeat
+# A delegate that stores a text instead of the disk: writer(context, absolute_path, text).
+Writer = Callable[[Any, str, str], object]
+
 _LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
 
 
@@ -78,6 +81,36 @@ def atomic_write(path: str, data: bytes) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     if old.st_nlink > 1 or not _replace(target, data, old):
         _overwrite(target, data)
+
+
+def store(path: str, data: bytes, context: Any, writer: Writer | None = None) -> None:
+    """Put the new content in place, after the journal could keep the old one."""
+    journal = getattr(context, "journal", None)
+    if journal is not None:
+        journal.before_change(path)
+    try:
+        if writer is None:
+            atomic_write(path, data)
+        else:
+            writer(context, path, data.decode("utf-8", "surrogateescape"))
+    except ToolFailure:
+        raise
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise ToolFailure(f"cannot write {path}: {reason}") from error
+
+
+def make_parents(path: str) -> None:
+    """Make the folders above a file, above the target where it is a link."""
+    parent = os.path.dirname(os.path.realpath(path))
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except OSError as error:
+        # A parent that is a file is reported as existing.
+        reason = (
+            f"{error.filename} is not a directory" if isinstance(error, FileExistsError) else error.strerror
+        )
+        raise ToolFailure(f"cannot create the directory {parent}: {reason}") from error
 
 
 @contextlib.contextmanager

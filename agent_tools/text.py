@@ -11,6 +11,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from agent_tools.tool import ToolFailure
+
 # The longer marks first: UTF-32 LE begins like UTF-16 LE.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -135,6 +137,16 @@ def displayable(text: str) -> str:
 def encoding_name(encoding: str) -> str:
     """An encoding as people write it."""
     return _NAMES[encoding]
+
+
+def encode_argument(text: str, name: str) -> bytes:
+    """The argument's bytes; half a surrogate pair is refused, because no file could say it."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ToolFailure(
+            f"{name} holds half a surrogate pair at character {error.start}, which is no valid text"
+        ) from None
 
 
 def _decode_wide(data: bytes, encoding: str, bom: bytes) -> DecodedText:

@@ -94,7 +94,7 @@ def _limited(text: str, scan: _Scan, first: int, limit: int | None) -> Truncatio
 
 
 class _Scan:
-    """Counts the lines of UTF-8 or Latin-1 blocks and keeps the start of the window beginning at line `first`."""
+    """Counts the lines of UTF-8 or Latin-1 blocks and keeps the bytes from line `first` on, up to a limit."""
 
     def __init__(self, first: int) -> None:
         self.kept = bytearray()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from pydantic import Field
 
-from agent_tools.files import atomic_write, content_hash, lock_for
+from agent_tools.files import Writer, content_hash, lock_for, make_parents, store
 from agent_tools.paths import require_path, resolve
+from agent_tools.text import encode_argument
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
-
-Writer = Callable[[Any, str, str], object]
 
 
 class WriteArguments(Arguments):
@@ -21,9 +19,9 @@ class WriteArguments(Arguments):
 
 
 DESCRIPTION = """\
-Create a file or replace the whole content of one. Missing folders are made. The content is written exactly as \
-given: end it with a line feed if the file should. An existing file keeps its mode and stays what it is if it is a \
-link. To change a part of a file use edit instead; to append to one, use edit or bash."""
+Create a file or replace the whole content of one. Missing folders are made. The content is written exactly \
+as given: end it with a line feed if the file should. An existing file keeps its mode; a link stays a link. \
+To change a part of a file use edit instead. The answer carries the hash of the new content."""
 
 
 def write_tool(cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = None) -> Tool[WriteArguments]:
@@ -35,7 +33,7 @@ def write_tool(cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = Non
 
     def write(arguments: WriteArguments, context: Any) -> Result:
         path = resolve(require_path(arguments.path), cwd)
-        data = encode_utf8(arguments.content, "content")
+        data = encode_argument(arguments.content, "content")
         with lock_for(path, context.cancel):
             existed = os.path.exists(path)
             if writer is None:
@@ -51,43 +49,3 @@ def write_tool(cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = Non
     return Tool(
         "write", DESCRIPTION, WriteArguments, write, display_hint=DisplayHint((TitleArg("path", "path"),))
     )
-
-
-def store(path: str, data: bytes, context: Any, writer: Writer | None = None) -> None:
-    """Put the new content in place, after the journal could keep the old one."""
-    journal = getattr(context, "journal", None)
-    if journal is not None:
-        journal.before_change(path)
-    try:
-        if writer is None:
-            atomic_write(path, data)
-        else:
-            writer(context, path, data.decode("utf-8"))
-    except ToolFailure:
-        raise
-    except Exception as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise ToolFailure(f"cannot write {path}: {reason}") from error
-
-
-def make_parents(path: str) -> None:
-    """Make the folders above a file, above the target where it is a link."""
-    parent = os.path.dirname(os.path.realpath(path))
-    try:
-        os.makedirs(parent, exist_ok=True)
-    except OSError as error:
-        # A parent that is a file is reported as existing.
-        reason = (
-            f"{error.filename} is not a directory" if isinstance(error, FileExistsError) else error.strerror
-        )
-        raise ToolFailure(f"cannot create the directory {parent}: {reason}") from error
-
-
-def encode_utf8(text: str, name: str) -> bytes:
-    """The argument's bytes; half a surrogate pair is refused, because no file could say it."""
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ToolFailure(
-            f"{name} holds half a surrogate pair at character {error.start}, which is no valid text"
-        ) from None

@@ -1,0 +1,227 @@
+"""What changed between two texts, line by line, for people and models.
+
+Lines that stand once in both texts and in the same order are taken as equal (patience); what lies between two
+of them is compared by Myers' greedy algorithm in steps of bounded length. Time is about linear and memory
+linear in the number of lines, whatever they hold; the result is always right, and shortest where the texts
+are not too different.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+CONTEXT_LINES = 4
+# Differences that one greedy step looks for. Its cost is the square of this; a longer way is taken in several
+# steps, each starting from the farthest point of the one before.
+_STEP = 64
+_NO_FINAL_NEWLINE = "\\ No newline at end of file"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Rows of a sign, a number and the line. `first_changed_line` counts in the new text; None if equal."""
+
+    text: str
+    first_changed_line: int | None
+    added: int = 0
+    removed: int = 0
+
+
+def generate_diff(old: str, new: str, context: int = CONTEXT_LINES) -> Diff:
+    """The changed lines with `context` lines around them (zero or less: four); "" for equal texts.
+
+    Removed and unchanged lines are numbered as in the old text, added ones as in the new; removals come
+    before additions. What is left out shows as one row of dots. A line feed at the very end makes no line;
+    that only one of the texts has it is said.
+    """
+    if old == new:
+        return Diff("", None)
+    before, after = _lines(old), _lines(new)
+    changes = list(_changes(before, after))
+    rows = _Rows(before, after, context if context > 0 else CONTEXT_LINES)
+    return Diff(
+        text="\n".join(rows.render(changes)),
+        first_changed_line=max(1, min(changes[0].new_start + 1, len(after))),
+        added=sum(change.new_end - change.new_start for change in changes),
+        removed=sum(change.old_end - change.old_start for change in changes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Lines `old_start` to `old_end` of the old text became lines `new_start` to `new_end` of the new one."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their line feeds, so that a missing last one is a difference."""
+    lines = [line + "\n" for line in text.split("\n")]
+    last = lines.pop().removesuffix("\n")
+    return [*lines, last] if last else lines
+
+
+class _Rows:
+    """Writes changes as rows."""
+
+    def __init__(self, before: list[str], after: list[str], context: int) -> None:
+        self._before = before
+        self._after = after
+        self._context = context
+        self._width = len(str(max(len(before), len(after), 1)))
+        self._names_end = bool(before and after) and before[-1].endswith("\n") != after[-1].endswith("\n")
+
+    def render(self, changes: list[_Change]) -> Iterator[str]:
+        start, is_first = 0, True
+        for change in changes:
+            yield from self._unchanged(start, change.old_start, tail=not is_first, head=True)
+            yield from self._side("-", self._before, change.old_start, change.old_end)
+            yield from self._side("+", self._after, change.new_start, change.new_end)
+            start, is_first = change.old_end, False
+        yield from self._unchanged(start, len(self._before), tail=True, head=False)
+
+    def _unchanged(self, start: int, end: int, *, tail: bool, head: bool) -> Iterator[str]:
+        """Context: `tail` lines end the change above, `head` lines lead to the one below."""
+        first_hidden = min(end, start + self._context) if tail else start
+        last_hidden = max(first_hidden, end - self._context) if head else end
+        yield from self._side(" ", self._before, start, first_hidden)
+        if last_hidden > first_hidden:
+            yield f" {'':>{self._width}} ..."
+        yield from self._side(" ", self._before, last_hidden, end)
+
+    def _side(self, sign: str, lines: list[str], start: int, end: int) -> Iterator[str]:
+        for number in range(start, end):
+            line = lines[number]
+            yield f"{sign}{number + 1:>{self._width}} {line.removesuffix(chr(10))}"
+            if self._names_end and not line.endswith("\n"):
+                yield _NO_FINAL_NEWLINE
+
+
+def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
+    """The gaps between equal lines, in order."""
+    i = j = 0
+    for matched_old, matched_new in [*_equal_lines(before, after), (len(before), len(after))]:
+        if matched_old > i or matched_new > j:
+            yield _Change(i, matched_old, j, matched_new)
+        i, j = matched_old + 1, matched_new + 1
+
+
+def _equal_lines(before: list[str], after: list[str]) -> Iterator[tuple[int, int]]:
+    """Pairs of equal lines, rising on both sides."""
+    prefix = _common_prefix(before, after)
+    suffix = _common_prefix(before[prefix:][::-1], after[prefix:][::-1])
+    yield from zip(range(prefix), range(prefix), strict=True)
+    # A line that the other side does not have at all is a difference for certain; leaving those out now
+    # keeps rewritten texts cheap.
+    a = _shared(before, prefix, len(before) - suffix, set(after[prefix : len(after) - suffix]))
+    b = _shared(after, prefix, len(after) - suffix, set(before[prefix : len(before) - suffix]))
+    numbers: dict[str, int] = {}
+    x = [numbers.setdefault(before[n], len(numbers)) for n in a]
+    y = [numbers.setdefault(after[n], len(numbers)) for n in b]
+    for i, j in _matches(x, y):
+        yield a[i], b[j]
+    yield from zip(
+        range(len(before) - suffix, len(before)), range(len(after) - suffix, len(after)), strict=True
+    )
+
+
+def _common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
+    for count, (left, right) in enumerate(zip(a, b, strict=False)):
+        if left != right:
+            return count
+    return min(len(a), len(b))
+
+
+def _shared(lines: list[str], start: int, end: int, others: set[str]) -> list[int]:
+    return [number for number in range(start, end) if lines[number] in others]
+
+
+def _matches(x: list[int], y: list[int]) -> Iterator[tuple[int, int]]:
+    """Equal items of two lists: the anchors, and what can be found between them."""
+    i = j = 0
+    for anchor_x, anchor_y in [*_anchors(x, y), (len(x), len(y))]:
+        yield from _greedy(x, y, (i, j), (anchor_x, anchor_y))
+        if anchor_x < len(x):
+            yield anchor_x, anchor_y
+        i, j = anchor_x + 1, anchor_y + 1
+
+
+def _anchors(x: list[int], y: list[int]) -> list[tuple[int, int]]:
+    """The items that both lists hold once, as the longest chain that rises on both sides."""
+    count_x, count_y = Counter(x), Counter(y)
+    place = {item: j for j, item in enumerate(y) if count_y[item] == 1}
+    pairs = [(i, place[item]) for i, item in enumerate(x) if count_x[item] == 1 and item in place]
+    ends: list[int] = []  # the smallest end of a chain of each length
+    chain: list[int] = []  # and which pair that is
+    before: list[int] = []  # the pair before each pair in its chain
+    for index, (_, j) in enumerate(pairs):
+        length = bisect_left(ends, j)
+        before.append(chain[length - 1] if length else -1)
+        ends[length : length + 1] = [j]
+        chain[length : length + 1] = [index]
+    longest = []
+    index = chain[-1] if chain else -1
+    while index >= 0:
+        longest.append(pairs[index])
+        index = before[index]
+    return longest[::-1]
+
+
+def _greedy(
+    x: list[int], y: list[int], start: tuple[int, int], end: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    while start[0] < end[0] and start[1] < end[1]:
+        found, start = _step(x, y, start, end)
+        yield from found
+
+
+def _step(
+    x: list[int], y: list[int], start: tuple[int, int], end: tuple[int, int]
+) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+    """Myers' algorithm from `start` until `end` or `_STEP` differences: the pairs, and how far they lead."""
+    x0, y0 = start
+    width, height = end[0] - x0, end[1] - y0
+    farthest = {1: 0}  # diagonal (x - y) to the largest x reached on it
+    history: list[dict[int, int]] = []
+    for differences in range(_STEP + 1):
+        history.append(farthest)
+        reached: dict[int, int] = {}
+        for k in range(-differences, differences + 1, 2):
+            down, right = farthest.get(k + 1, -1), farthest.get(k - 1, -2) + 1
+            i = max(down, right)
+            j = i - k
+            if i < 0 or i > width or j > height or j < 0:
+                continue
+            while i < width and j < height and x[x0 + i] == y[y0 + j]:
+                i, j = i + 1, j + 1
+            reached[k] = i
+            if i == width and j == height:
+                return _trace(history, i, j, start), end
+        farthest = reached
+    best = max(farthest, key=lambda k: 2 * farthest[k] - k)
+    i, j = farthest[best], farthest[best] - best
+    return _trace(history, i, j, start), (x0 + i, y0 + j)
+
+
+def _trace(history: list[dict[int, int]], i: int, j: int, start: tuple[int, int]) -> list[tuple[int, int]]:
+    """The pairs on the way to (i, j), found by walking back."""
+    pairs = []
+    for farthest in reversed(history):
+        k = i - j
+        down, right = farthest.get(k + 1, -1), farthest.get(k - 1, -2) + 1
+        came_down = down >= right
+        from_i = down if came_down else right
+        while i > from_i:
+            i, j = i - 1, j - 1
+            pairs.append((start[0] + i, start[1] + j))
+        if came_down:
+            j -= 1
+        else:
+            i -= 1
+    return pairs[::-1]

@@ -1,0 +1,99 @@
+"""edit: quoted text of a file replaced, and nothing else of it touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from agent_tools.diff import generate_diff
+from agent_tools.editing import EditArguments, Edited, apply_edits
+from agent_tools.files import Writer, content_hash, lock_for, read_regular, require_regular_file, store
+from agent_tools.paths import find_existing, not_found, require_path
+from agent_tools.tool import DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.truncate import format_size
+
+Reader = Callable[[Any, str], str]
+
+MAX_EDITED_BYTES = 100 * 1024 * 1024  # a text is held several times while it is edited
+
+DESCRIPTION = """\
+Replace text in a file. oldText must stand in the file exactly once, character for character with its \
+indentation; take as many lines around it as that needs, and no more. Give either oldText and newText, or \
+edits, a list of such pairs for one file: every oldText is looked for in the file as it is now, they must \
+not overlap, and either all are made or none. Everything else in the file stays as it is, line endings and \
+encoding included. To make a file or rewrite most of one, use write."""
+
+
+def edit_tool(
+    cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None, writer: Writer | None = None
+) -> Tool[EditArguments]:
+    """The tool `edit`, with relative paths taken from `cwd`.
+
+    `reader(context, absolute_path)` and `writer(context, absolute_path, text)` stand for the disk when the
+    text lives elsewhere (in an editor, on another machine). Edits of one file wait for each other, however
+    its path is spelled, so parallel calls lose nothing.
+    """
+
+    def edit(arguments: EditArguments, context: Any) -> Result:
+        path = find_existing(require_path(arguments.path), cwd)
+        with lock_for(path, context.cancel):
+            edited = prepare_edit(arguments, path, context, reader)
+            store(path, edited.data, context, writer)
+        return _result(arguments, edited)
+
+    return Tool(
+        "edit", DESCRIPTION, EditArguments, edit, display_hint=DisplayHint((TitleArg("path", "path"),))
+    )
+
+
+def prepare_edit(arguments: EditArguments, path: str, context: Any, reader: Reader | None = None) -> Edited:
+    """What the call would make of the file, which is only read; raises `ToolFailure` if it cannot be done."""
+    data = _load(arguments.path, path, context, reader)
+    _stop_if_cancelled(arguments.path, context)
+    if arguments.if_hash is not None and arguments.if_hash != content_hash(data):
+        raise ToolFailure(
+            f"{arguments.path} has changed since it had the hash {arguments.if_hash}; nothing was edited. "
+            "Read it again first."
+        )
+    edited = apply_edits(data, arguments.replacements, arguments.path)
+    _stop_if_cancelled(arguments.path, context)
+    return edited
+
+
+def _load(given: str, path: str, context: Any, reader: Reader | None) -> bytes:
+    if reader is not None:
+        try:
+            return reader(context, path).encode("utf-8", "surrogateescape")
+        except Exception as error:
+            raise ToolFailure(f"{given} was not found or cannot be read: {error}") from error
+    try:
+        size = require_regular_file(path).st_size
+        if size > MAX_EDITED_BYTES:
+            limit = format_size(MAX_EDITED_BYTES)
+            raise ToolFailure(f"{given} has {format_size(size)}; edit takes at most {limit}. Use bash (sed).")
+        return read_regular(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise not_found(given, path) from None
+
+
+def _stop_if_cancelled(given: str, context: Any) -> None:
+    if context.cancel.is_set():
+        raise ToolFailure(f"edit was aborted; {given} is unchanged")
+
+
+def _result(arguments: EditArguments, edited: Edited) -> Result:
+    diff = generate_diff(edited.before, edited.after)
+    count = len(arguments.replacements)
+    plural = "s" if count > 1 else ""
+    text = f"Edited {arguments.path}: {count} replacement{plural}, +{diff.added} -{diff.removed} lines"
+    # A change of characters that cannot be shown has no line.
+    text += f", first changed line {diff.first_changed_line}." if diff.first_changed_line else "."
+    if edited.was_forgiving:
+        text += " The file's text differed from oldText in blanks or typographic characters."
+    details = {
+        "diff": diff.text,
+        "first_changed_line": diff.first_changed_line,
+        "hash": content_hash(edited.data),
+    }
+    return Result(text, details)

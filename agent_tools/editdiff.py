@@ -1,0 +1,49 @@
+"""editdiff: what an edit would change, shown as a diff; nothing is written."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from agent_tools.diff import generate_diff
+from agent_tools.edit import Reader, prepare_edit
+from agent_tools.editing import EditArguments
+from agent_tools.paths import find_existing, require_path
+from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
+from agent_tools.truncate import format_size, keep_head
+
+_NOTICE_BYTES = 200  # kept free for the notice, so that the whole answer stays within the limit
+
+DESCRIPTION = """\
+Show what an edit would do to a file, as a diff with line numbers, without changing anything. The arguments \
+are those of edit. A row starts with - for a line that would go, + for one that would come, and a blank for \
+context."""
+
+
+def editdiff_tool(cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None) -> Tool[EditArguments]:
+    """The tool `editdiff`, with relative paths taken from `cwd`; `reader` as for `edit_tool`."""
+
+    def editdiff(arguments: EditArguments, context: Any) -> Result:
+        path = find_existing(require_path(arguments.path), cwd)
+        edited = prepare_edit(arguments, path, context, reader)
+        diff = generate_diff(edited.before, edited.after)
+        details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
+        shown = keep_head(diff.text)
+        if not shown.truncated:
+            return Result(diff.text or "Only invisible characters would change.", details)
+        shown = keep_head(diff.text, max_bytes=shown.max_bytes - _NOTICE_BYTES)
+        details["truncation"] = shown.summary()
+        notice = (
+            f"[Showing rows 1-{shown.output_lines} of {shown.total_lines} "
+            f"({format_size(shown.total_bytes)}) of the diff: +{diff.added} -{diff.removed} lines in all.]"
+        )
+        return Result(f"{shown.content}\n\n{notice}", details)
+
+    return Tool(
+        "editdiff",
+        DESCRIPTION,
+        EditArguments,
+        editdiff,
+        parallel=True,
+        display_hint=DisplayHint((TitleArg("path", "path"),)),
+    )
