@@ -69,6 +69,7 @@ class Capture:
     def feed(self, data: bytes) -> None:
         """Take more of the output."""
         self._raw.append(data)
+        self._raw.trim()
         self._take(self._terminal.feed(data))
 
     def recent(self, limit: int) -> str:
@@ -100,7 +101,7 @@ class Capture:
             return Captured(self._clean.last(), "", self._digest(), raw, "")
         total = self._line_count()
         if kept.last_line_partial:
-            shown, whole = format_size(kept.output_bytes), format_size(self._last_line or self._open_line)
+            shown, whole = format_size(kept.output_bytes), format_size(self._open_line or self._last_line)
             what = f"Showing last {shown} of line {total} (line is {whole})."
         else:
             because = f" ({format_size(MAX_BYTES)} limit)" if kept.truncated_by == "bytes" else ""
@@ -125,7 +126,6 @@ class Capture:
             # The limit has only now been passed, so the window still holds everything.
             self._log.start(bytes(self._clean.window))
         self._clean.trim()
-        self._raw.trim()
 
     def _count(self, data: bytes) -> None:
         ends = data.count(b"\n")
