@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_tools.bash import bash_tool
     from agent_tools.edit import edit_tool
+    from agent_tools.editdiff import editdiff_tool
     from agent_tools.find import find_tool
     from agent_tools.grep import grep_tool
     from agent_tools.imageresize import imageresize_tool
@@ -20,15 +21,20 @@ if TYPE_CHECKING:
     from agent_tools.plan import PlanEntry, plan_tool, valid_priority, valid_status
     from agent_tools.read import read_tool
     from agent_tools.tool import Context, ImageBlock, Result, TextBlock, Tool, ToolFailure
+    from agent_tools.toolsets import all_tools, coding_tools, read_only_tools
     from agent_tools.write import write_tool
 
 _HOMES = {
+    "coding_tools": "agent_tools.toolsets",
+    "read_only_tools": "agent_tools.toolsets",
+    "all_tools": "agent_tools.toolsets",
     "bash_tool": "agent_tools.bash",
     "JobTable": "agent_tools.jobs",
     "jobs_tool": "agent_tools.jobs",
     "read_tool": "agent_tools.read",
     "write_tool": "agent_tools.write",
     "edit_tool": "agent_tools.edit",
+    "editdiff_tool": "agent_tools.editdiff",
     "find_tool": "agent_tools.find",
     "grep_tool": "agent_tools.grep",
     "ls_tool": "agent_tools.ls",

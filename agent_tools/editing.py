@@ -193,9 +193,10 @@ def _ambiguous(matches: list[Match], path: str) -> str:
     lines = list(dict.fromkeys(str(match.line) for match in matches))
     places = ", ".join(lines[:_LISTED_LINES]) + (", ..." if len(lines) > _LISTED_LINES else "")
     count = f"{len(matches)}" if len(matches) < MAX_OCCURRENCES else f"at least {MAX_OCCURRENCES}"
+    where = f"line{'s' * (len(lines) > 1)} {places}"
     return (
-        f"Found {count} occurrences of the text in {path} (line{'s' * (len(lines) > 1)} {places}). It must be "
-        "unique: quote more of the lines around it."
+        f"Found {count} occurrences of the text in {path} ({where}). It must be unique: "
+        "quote more of the lines around it."
     )
 
 
