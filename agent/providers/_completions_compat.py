@@ -49,6 +49,7 @@ class Compat:
     requires_thinking_as_text: bool = False
     requires_reasoning_content_on_assistant_messages: bool | None = None
     requires_mistral_tool_ids: bool = False
+    requires_tools_with_tool_history: bool = False
     send_session_affinity_headers: bool = False
     zai_tool_stream: bool = False
     strip_additional_properties: bool = False
@@ -126,6 +127,9 @@ def _detected(model: Model) -> Compat:
         requires_thinking_as_text=at(_MISTRAL),
         requires_reasoning_content_on_assistant_messages=True if at(_DEEPSEEK) and model.reasoning else None,
         requires_mistral_tool_ids=at(_MISTRAL),
+        # Claude behind a proxy wants `tools`, be it empty, when the history has calls; OpenAI, DeepSeek, Qwen
+        # and vLLM answer 400 to an empty one.
+        requires_tools_with_tool_history=at(("litellm",)) or "claude" in model.id.lower(),
         strip_additional_properties=at(_POE),
     )
 

@@ -226,9 +226,13 @@ class _Answer:
 
     def _delta(self, delta: dict[str, Any], events: list[StreamEvent]) -> None:
         content = delta.get("content")
-        if self._open == "text" and content and len(delta) == 1 and type(content) is str:
-            events.append(TextDelta(self._open_index, content))  # nearly every chunk of nearly every answer
-            return
+        if len(delta) == 1:  # nearly every chunk of nearly every answer
+            if self._open == "text" and content and type(content) is str:
+                events.append(TextDelta(self._open_index, content))
+                return
+            if "tool_calls" in delta:
+                self._fragments(delta["tool_calls"], events)
+                return
         for name in REASONING_FIELDS:
             reasoning = delta.get(name)
             if reasoning and type(reasoning) is str:
@@ -241,9 +245,7 @@ class _Answer:
             self._say("text", refusal, events)
         fragments = delta.get("tool_calls")
         if fragments:
-            for fragment in fragments if type(fragments) is list else [fragments]:
-                if type(fragment) is dict:
-                    self._fragment(fragment, events)
+            self._fragments(fragments, events)
         legacy = delta.get("function_call")
         if legacy and type(legacy) is dict:
             self._fragment({"function": legacy}, events)
@@ -291,12 +293,25 @@ class _Answer:
 
     # --- tool calls ---
 
+    def _fragments(self, fragments: Any, events: list[StreamEvent]) -> None:
+        for fragment in fragments if type(fragments) is list else [fragments]:
+            if type(fragment) is dict:
+                self._fragment(fragment, events)
+
     def _fragment(self, fragment: dict[str, Any], events: list[StreamEvent]) -> None:
         """A piece of a tool call. Calls stay open to the end, for their pieces may be interleaved."""
         function = fragment.get("function")
         if type(function) is not dict:
             function = {}
         arguments = function.get("arguments")
+        if "id" not in fragment and "name" not in function and type(arguments) is str:  # nearly every piece
+            index = fragment.get("index")
+            call = self._by_index.get(index) if type(index) is int else None
+            if call is not None and call.index >= 0:
+                if arguments:
+                    call.parts.append(arguments)
+                    events.append(ToolCallDelta(call.index, arguments))
+                return
         if arguments is None:
             arguments = ""
         elif type(arguments) is not str:
@@ -323,7 +338,7 @@ class _Answer:
             id = ""
         call = self._by_index.get(index) if index is not None else None
         if not id and not name and call is not None:
-            return call  # nearly every piece
+            return call
         if call is None:
             call = self._without_index(index, id, name)
         if call is None or _begins_another(call, id, name, arguments):

@@ -257,6 +257,9 @@ def clean(text: str) -> str:
     return text
 
 
+_dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
 def to_json_text(value: Any) -> str:
     """Compact JSON without lone surrogates; numbers JSON has no word for (NaN, Infinity) become null."""
     try:
@@ -269,10 +272,6 @@ def to_json_text(value: Any) -> str:
 def to_json(value: Any) -> bytes:
     """`to_json_text` in UTF-8."""
     return to_json_text(value).encode()
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _finite(value: Any) -> Any:

@@ -84,7 +84,6 @@ def _body(
 ) -> bytes:
     """The encoded request, put together from the messages' encoded pieces."""
     messages = encode_messages(context.messages, model, compat)
-    has_results = any(fragment.startswith(b'{"role":"tool"') for fragment in messages)
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
         developer = model.reasoning and compat.supports_developer_role
@@ -98,8 +97,8 @@ def _body(
         rest["tools"] = tools
         if options.tool_choice:
             rest["tool_choice"] = _tool_choice(options.tool_choice, names)
-    elif has_results:
-        rest["tools"] = []  # proxies to Anthropic refuse tool calls in the history without it
+    elif compat.requires_tools_with_tool_history and any(m.startswith(b'{"role":"tool"') for m in messages):
+        rest["tools"] = []
     head = b'{"model":' + to_json(model.id) + b',"messages":['
     return head + b",".join(messages) + b"]," + to_json(rest)[1:]
 
