@@ -1,35 +1,30 @@
-"""The usual sets of tools, each made for one working directory."""
+"""The usual sets of tools, each made for one working directory.
+
+The tools' own modules are imported when a set is built, so that importing the package stays cheap.
+"""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_tools.bash import bash_tool
-from agent_tools.edit import edit_tool
-from agent_tools.editdiff import editdiff_tool
-from agent_tools.find import find_tool
-from agent_tools.grep import grep_tool
-from agent_tools.imageresize import imageresize_tool
-from agent_tools.ls import ls_tool
-from agent_tools.plan import PlanSink, plan_tool
-from agent_tools.read import read_tool
-from agent_tools.tool import Tool
-from agent_tools.write import write_tool
+if TYPE_CHECKING:
+    from agent_tools.plan import PlanSink
+    from agent_tools.tool import Tool
 
-Factory = Callable[..., Tool[Any]]
-
-_CODING: tuple[Factory, ...] = (read_tool, bash_tool, edit_tool, write_tool, grep_tool, find_tool, ls_tool)
-_READ_ONLY: tuple[Factory, ...] = (read_tool, grep_tool, find_tool, ls_tool)
+_CODING = ("read", "bash", "edit", "write", "grep", "find", "ls")
+_READ_ONLY = ("read", "grep", "find", "ls")
+_BESIDES = ("editdiff", "imageresize")
 
 
 def coding_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool[Any]]:
     """What a coding agent works with: read, bash, edit, write, grep, find, ls.
 
-    Each option goes to every tool whose factory takes it: `reader` and `writer` to the file tools, `timeout`,
-    `prefix` and `env` to bash, and so on. TypeError for an option that none takes.
+    Each option goes to every tool whose factory takes it: `reader` and `writer` to the file tools,
+    `timeout`, `prefix` and `env` to bash, and so on. TypeError for an option that none takes.
     """
     return _build(_CODING, cwd, options)
 
@@ -44,25 +39,32 @@ def all_tools(
 ) -> list[Tool[Any]]:
     """Every tool: those of `coding_tools`, then editdiff, imageresize and plan.
 
-    `plan_sink(title, entries, metadata)` gets the plans; without one they are accepted and dropped. Options as
-    for `coding_tools`.
+    `plan_sink(title, entries, metadata)` gets the plans; without one they are accepted and dropped. Options
+    as for `coding_tools`.
     """
-    tools = _build((*_CODING, editdiff_tool, imageresize_tool), cwd, options)
-    return [*tools, plan_tool(plan_sink or _dropped)]
+    from agent_tools.plan import plan_tool
+
+    return [*_build(_CODING + _BESIDES, cwd, options), plan_tool(plan_sink or _dropped)]
 
 
-def _build(
-    factories: Sequence[Factory], cwd: str | os.PathLike[str], options: dict[str, Any]
-) -> list[Tool[Any]]:
-    accepted = {factory: set(inspect.signature(factory).parameters) - {"cwd"} for factory in factories}
-    known = set().union(*accepted.values())
+def _build(names: Sequence[str], cwd: str | os.PathLike[str], options: dict[str, Any]) -> list[Tool[Any]]:
+    factories = [_factory(name) for name in names]
+    accepted = [set(inspect.signature(factory).parameters) - {"cwd"} for factory in factories]
+    known = set().union(*accepted)
     unknown = sorted(options.keys() - known)
     if unknown:
         raise TypeError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     return [
-        factory(cwd, **{name: value for name, value in options.items() if name in names})
-        for factory, names in accepted.items()
+        factory(cwd, **{option: options[option] for option in options.keys() & taken})
+        for factory, taken in zip(factories, accepted, strict=True)
     ]
+
+
+def _factory(name: str) -> Callable[..., Tool[Any]]:
+    factory: Callable[..., Tool[Any]] = getattr(
+        importlib.import_module(f"agent_tools.{name}"), f"{name}_tool"
+    )
+    return factory
 
 
 def _dropped(*_plan: object) -> None:
