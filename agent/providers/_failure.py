@@ -1,0 +1,108 @@
+"""What a failed request says: the exception of this package's clients, and the text of error responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.errors import AgentError
+from agent.retry import ABORTED_TEXT, ErrorClass, ErrorKind
+
+# A message shorter than this says too little alone ("Bad Request"): the body follows it.
+_SHORT = 20
+# Replacing shorter ones would tear texts apart (a local server takes "x" for a key) and hide nothing.
+_SHORTEST_SECRET = 6
+_SECRET_HEADERS = frozenset(
+    ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
+)
+
+
+class ProviderError(AgentError):
+    """A request failed, or the stream broke; its text is fit to be shown and holds no secret.
+
+    Never leaves a stream function, which turns it into its last event. `aborted`: the cancel token was set.
+    `status`: of the response, None when there was none or the stream had begun. `classified`: what it is.
+    """
+
+    def __init__(self, text: str, classified: ErrorClass, status: int | None = None) -> None:
+        super().__init__(text)
+        self.classified = classified
+        self.status = status
+
+    @property
+    def kind(self) -> ErrorKind:
+        return self.classified.kind
+
+    @property
+    def aborted(self) -> bool:
+        return self.classified.kind == "aborted"
+
+    @property
+    def retryable(self) -> bool:
+        return self.classified.retryable
+
+    @property
+    def retry_after(self) -> float:
+        return self.classified.retry_after
+
+
+def aborted() -> ProviderError:
+    """The failure of a request that was cancelled."""
+    return ProviderError(ABORTED_TEXT, ErrorClass("aborted"))
+
+
+def response_text(status: int, headers: Mapping[str, str], body: bytes) -> str:
+    """`<status> <message> (request-id: ...)` of an error response, from as much of its body as was read."""
+    raw = body.decode("utf-8", "replace").strip()
+    error = _error_object(raw)
+    message = _message(error) or raw or _redirect(status, headers) or "(no body)"
+    text = f"{status} {message}"
+    if request_id := headers.get("x-request-id") or headers.get("request-id"):
+        text += f" (request-id: {request_id})"
+    if raw and len(message) < _SHORT and message != raw:
+        text += f"\n{raw}"
+    elif upstream := _upstream(error):
+        text += f"\n{upstream}"
+    return text
+
+
+def _error_object(raw: str) -> Any:
+    """What describes the error in a JSON body: its `error` member, or the whole object; None without JSON."""
+    try:
+        data = json.loads(raw)
+    except ValueError:
+        return None
+    if isinstance(data, list) and data:  # Google wraps an error in a list
+        data = data[0]
+    return (data.get("error") or data) if isinstance(data, dict) else None
+
+
+def _message(error: Any) -> str:
+    message = error.get("message") if isinstance(error, dict) else error
+    return message.strip() if isinstance(message, str) else ""
+
+
+def _upstream(error: Any) -> str:
+    """What the provider behind a router said (OpenRouter: `error.metadata.raw`)."""
+    metadata = error.get("metadata") if isinstance(error, dict) else None
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return raw if isinstance(raw, str) else ""
+
+
+def _redirect(status: int, headers: Mapping[str, str]) -> str:
+    target = headers.get("location")
+    return f"redirected to {target}: set this as the base URL" if target and 300 <= status < 400 else ""
+
+
+def secrets_of(headers: Mapping[str, str]) -> list[str]:
+    """The credentials among request headers."""
+    values = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS]
+    return values + [value.partition(" ")[2] for value in values]
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """The text without the secrets, longest first so that no part of one stays."""
+    for secret in sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
