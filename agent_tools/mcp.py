@@ -1,0 +1,157 @@
+"""The tools as an MCP server on standard input and output.
+
+    python -m agent_tools.mcp --root DIR [--read-only]
+
+Needs the extra `[mcp]`. Paths are taken from DIR; it is where the tools start, not a fence around them.
+Logs go to standard error. When the client goes away, or on SIGTERM, SIGHUP and SIGINT, every running command
+is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from agent_tools.adapters import AnyTool, call_tool, require, told
+from agent_tools.tool import Result, TextBlock
+
+EXTRA = "steady-agent[mcp]"
+
+# Changes nothing: a client may let such calls through without asking.
+_READ_ONLY = frozenset({"read", "grep", "find", "ls"})
+# What a client shows while it waits: one line of progress, not a page.
+_MESSAGE_LENGTH = 200
+
+
+def make_server(tools: Iterable[AnyTool], name: str = "agent-tools") -> Any:
+    """An `mcp.server.lowlevel.Server` that serves the tools.
+
+    Calls run at the same time, each on a thread of its own; a cancelled request stops its call. A failed call
+    is a result with `isError`, so that the model sees its text. Raises ImportError without the extra `[mcp]`.
+    """
+    if not hasattr(require("mcp", EXTRA), "Client"):
+        raise ImportError(f"the installed mcp is older than 2: pip install '{EXTRA}'")
+    server = importlib.import_module("mcp.server.lowlevel").Server
+    types = importlib.import_module("mcp.types")
+    by_name = {tool.name: tool for tool in tools}
+
+    async def list_tools(ctx: Any, params: Any) -> Any:
+        return types.ListToolsResult(tools=[_describe(types, tool) for tool in by_name.values()])
+
+    async def call(ctx: Any, params: Any) -> Any:
+        tool = by_name.get(params.name)
+        if tool is None:
+            names = ", ".join(by_name)
+            result = Result(f"Tool {params.name} not found. Available: {names}", is_error=True)
+        else:
+            arguments = params.arguments or {}
+            result = await call_tool(tool, arguments, str(ctx.request_id), _Progress(ctx.session))
+        return types.CallToolResult(
+            content=[
+                types.TextContent(type="text", text=block.text)
+                if isinstance(block, TextBlock)
+                else types.ImageContent(type="image", data=block.data, mime_type=block.mime_type)
+                for block in told(result)
+            ],
+            is_error=result.is_error,
+        )
+
+    return server(name, version=_version(), on_list_tools=list_tools, on_call_tool=call)
+
+
+class _Progress:
+    """Passes a call's progress on to the client, which may extend its patience for it.
+
+    Made on the event loop, called on the thread of the tool.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._count = 0
+
+    def __call__(self, partial: Result) -> None:
+        self._count += 1
+        message = partial.status_message or partial.text.rstrip().rpartition("\n")[2]
+        report = self._session.report_progress(float(self._count), message=message[-_MESSAGE_LENGTH:])
+        asyncio.run_coroutine_threadsafe(report, self._loop)
+
+
+def _describe(types: Any, tool: AnyTool) -> Any:
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.parameters,
+        annotations=types.ToolAnnotations(
+            title=getattr(tool, "label", tool.name), read_only_hint=tool.name in _READ_ONLY
+        ),
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("steady-agent")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "0"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; serves until standard input ends. 2 for a wrong call, 1 without the extra."""
+    parser = argparse.ArgumentParser(
+        prog="python -m agent_tools.mcp",
+        description="Serve the coding tools over MCP on standard input and output.",
+    )
+    parser.add_argument(
+        "--root", default=".", help="the folder relative paths start from (default: this one)"
+    )
+    parser.add_argument("--read-only", action="store_true", help="serve only read, grep, find and ls")
+    options = parser.parse_args(argv)
+    root = os.path.abspath(options.root)
+    if not os.path.isdir(root):
+        parser.error(f"--root is no folder: {root}")
+
+    from agent_tools.toolsets import coding_tools, read_only_tools
+
+    tools = read_only_tools(root) if options.read_only else coding_tools(root)
+    try:
+        server = make_server(tools)
+    except ImportError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    _end_on_signals()
+    asyncio.run(_serve(server))
+    return 0
+
+
+async def _serve(server: Any) -> None:
+    stdio = importlib.import_module("mcp.server.stdio")
+    async with stdio.stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _end_on_signals() -> None:
+    """Leave on a signal with every command killed.
+
+    Not by an exception: the thread that waits in a read of standard input would hold the interpreter's exit.
+    """
+    from agent_tools.process import kill_all
+
+    def leave(number: int, frame: object) -> NoReturn:
+        kill_all(final=True)
+        os._exit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP", "SIGINT"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), leave)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
