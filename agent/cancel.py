@@ -53,7 +53,7 @@ class CancelToken:
         return True
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Run `callback` when cancelled, at once if that has happened; returns a function that takes it back."""
+        """Run `callback` when cancelled, at once if that has happened; returns what takes it back."""
         key = object()
         with self._lock:
             if not self._event.is_set():

@@ -1,10 +1,12 @@
 """What is said: messages and their blocks, as immutable values, and their JSON form.
 
-Sequences are stored as tuples. `dataclasses.replace` makes a changed copy. Each message has one private slot in
-which a wire format keeps the encoded form, so that a long history is serialised once and not at every request.
+Sequences are stored as tuples. `dataclasses.replace` makes a changed copy. Each message has one private
+slot in which a wire format keeps the encoded form, so that a long history is serialised once and not at every
+request.
 
-JSON names are camelCase (`toolCallId`, `stopReason`, ...); optional fields are left out when empty, while `content`,
-`usage`, `stopReason`, `isError` and `timestamp` are always there. `message_from_json(message_to_json(m)) == m`.
+JSON names are camelCase (`toolCallId`, `stopReason`, ...); optional fields are left out when empty, while
+`content`, `usage`, `stopReason`, `isError` and `timestamp` are always there.
+`message_from_json(message_to_json(m)) == m`.
 """
 
 from __future__ import annotations
@@ -247,7 +249,7 @@ def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
 
 
 def message_to_json(message: Message) -> dict[str, Any]:
-    """The message as JSON data (dicts, lists, strings, numbers); `details` and `data` are passed as they are."""
+    """The message as JSON data; `details` and `data` are passed as they are."""
     match message:
         case UserMessage():
             content: Any = message.content

@@ -15,9 +15,9 @@ class Model:
     """One model at one provider.
 
     `api` names the wire format, `base_url` the server (empty: the provider's own; with or without `/v1`).
-    `context_window` and `max_tokens` are in tokens. `cost=None` is an unknown price. `compat` overrides single
-    flags of the wire format for servers that differ. `thinking_levels=None` stands for `off` alone when
-    `reasoning` is false, else for `off` up to `high`.
+    `context_window` and `max_tokens` are in tokens. `cost=None` is an unknown price. `compat` overrides
+    single flags of the wire format for servers that differ. `thinking_levels=None` stands for `off` alone
+    when `reasoning` is false, else for `off` up to `high`.
     """
 
     id: str
@@ -232,8 +232,8 @@ def get_model(name: str) -> Model:
     """The model called `provider/id`, for example `openai/gpt-5-mini`.
 
     Providers with an open set of ids build a model from any id, of unknown price and with the default window.
-    Raises UnknownModelError, naming near ids, for an unknown provider or an id a closed provider lacks; a model
-    that is not listed can always be described with `Model(...)`.
+    Raises UnknownModelError, naming near ids, for an unknown provider or an id a closed provider lacks; a
+    model that is not listed can always be described with `Model(...)`.
     """
     provider_name, slash, id = name.partition("/")
     provider = PROVIDERS.get(provider_name)
@@ -266,6 +266,6 @@ def _unknown(name: str) -> UnknownModelError:
         near = [full for full in listed if full.partition("/")[2] == name][:3]
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known providers: {', '.join(PROVIDERS)}."
     return UnknownModelError(
-        f"unknown model {name!r}: a name is 'provider/id'. {hint} A model that is not listed can be described "
-        "with Model(id, api, provider, base_url=...)."
+        f"unknown model {name!r}: a name is 'provider/id'. {hint} "
+        "A model that is not listed can be described with Model(id, api, provider, base_url=...)."
     )

@@ -1,19 +1,19 @@
 """From a provider's stream of deltas to one assistant message, every byte handled once.
 
 A stream function is any callable `stream_fn(model, context, options)` that returns an iterator of the events
-below. The first event opens the message, `StreamDone` or `StreamError` closes it; an iterator that just ends is
-a stream that broke. Events carry deltas only. `index` tells which block a delta belongs to; a block that was
-never opened is opened by its first delta.
+below. The first event opens the message, `StreamDone` or `StreamError` closes it; an iterator that just
+ends is a stream that broke. Events carry deltas only. `index` tells which block a delta belongs to; a block
+that was never opened is opened by its first delta.
 
-The runtime keeps the events of a response in one growing list, the log. A view of the message so far is the log
-and a length, so making one costs nothing and it stays right when kept; its text is joined when somebody reads
-it. The final message is built from the same log by the same code.
+The runtime keeps the events of a response in one growing list, the log. A view of the message so far is the
+log and a length, so making one costs nothing and it stays right when kept; its text is joined when somebody
+reads it. The final message is built from the same log by the same code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from agent.cancel import CancelToken
@@ -29,7 +29,7 @@ from agent.messages import (
 from agent.models import Model
 from agent.partial_json import parse_arguments, parse_partial_object
 from agent.retry import RetryPolicy
-from agent.usage import Usage
+from agent.usage import ZERO_USAGE, Usage, priced
 
 
 @dataclass(slots=True)
@@ -169,6 +169,24 @@ StreamEvent: TypeAlias = (
     | StreamError
 )
 
+STREAM_EVENTS: frozenset[type] = frozenset(
+    (
+        StreamStart,
+        TextStart,
+        TextDelta,
+        TextEnd,
+        ThinkingStart,
+        ThinkingDelta,
+        ThinkingEnd,
+        ToolCallStart,
+        ToolCallDelta,
+        ToolCallEnd,
+        ServerBlock,
+        StreamDone,
+        StreamError,
+    )
+)
+
 
 @dataclass(slots=True)
 class AgentContext:
@@ -297,7 +315,7 @@ def build_message(
     """The final message of a response: the canned one when the end brings it, else what the log spells."""
     error_message = end.error_message if isinstance(end, StreamError) else ""
     if end.message is not None:
-        return _canned(end.message, end, error_message)
+        return _canned(end.message, end, error_message, model)
     blocks: list[AssistantBlock] = []
     errors: dict[int, str] = {}
     calls = 0
@@ -315,7 +333,7 @@ def build_message(
         model.api,
         model.provider,
         model.id,
-        end.usage or Usage(),
+        priced(end.usage or ZERO_USAGE, model.cost),
         end.stop_reason,
         error_message,
         response_id,
@@ -325,13 +343,14 @@ def build_message(
     return BuiltMessage(message, errors)
 
 
-def _canned(message: AssistantMessage, end: StreamDone | StreamError, error_message: str) -> BuiltMessage:
-    from dataclasses import replace
-
+def _canned(
+    message: AssistantMessage, end: StreamDone | StreamError, error_message: str, model: Model
+) -> BuiltMessage:
     if isinstance(end, StreamError) and message.stop_reason not in ("error", "aborted"):
         message = replace(message, stop_reason=end.stop_reason, error_message=error_message)
-    if end.usage is not None and message.usage == Usage():
-        message = replace(message, usage=end.usage)
+    usage = priced(message.usage if message.usage != ZERO_USAGE else end.usage or ZERO_USAGE, model.cost)
+    if usage is not message.usage:
+        message = replace(message, usage=usage)
     return BuiltMessage(message, {})
 
 
@@ -372,7 +391,7 @@ class _Block:
         return self._plain()
 
     def final(self) -> tuple[AssistantBlock | None, str]:
-        """The block for the final message (None when it holds nothing) and what is wrong with its arguments."""
+        """The block of the final message, None when it holds nothing, and what ails its arguments."""
         if self.kind == "toolcall":
             return self._call()
         block = self._plain()

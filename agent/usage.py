@@ -66,7 +66,7 @@ _ZERO_COST = Cost()
 
 
 def priced(usage: Usage, price: ModelCost | None) -> Usage:
-    """The usage with its cost worked out; a usage that brings its own cost, or has no price, stays as it is."""
+    """The usage with its cost worked out; one that brings its own cost, or has no price, stays as it is."""
     if price is None or usage.cost != _ZERO_COST:
         return usage
     million = 1_000_000

@@ -1,4 +1,4 @@
-"""The clients of the wire formats, each imported when a model first needs it.
+"""The clients of the wire formats, one module per `api` id, each imported when a model first needs it.
 
 `classify_error(status=None, headers=None, text="") -> ErrorClass`: what a failed request is, and whether the
 same request may succeed later.
@@ -7,14 +7,32 @@ same request may succeed later.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from agent.models import Model
+from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 
 if TYPE_CHECKING:
     from agent.retry import ErrorClass, classify_error
 
-__all__ = ["ErrorClass", "classify_error"]
+__all__ = ["ErrorClass", "classify_error", "default_stream_fn"]
 
 _HOMES = {"ErrorClass": "agent.retry", "classify_error": "agent.retry"}
+
+# `api` id -> the module whose `stream(model, context, options)` speaks it.
+_MODULES = {"openai-completions": "agent.providers.openai_completions"}
+
+
+def default_stream_fn(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
+    """Stream with the wire format that `model.api` names; what an agent without its own function uses."""
+    home = _MODULES.get(model.api)
+    if home is None:
+        known = ", ".join(sorted(_MODULES))
+        text = f"the wire format {model.api!r} of model {model.id!r} is not supported yet; supported: {known}"
+        return iter((StreamError(text),))
+    stream: Iterator[StreamEvent] = importlib.import_module(home).stream(model, context, options)
+    return stream
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,830 @@
+"""The stateful face: an agent keeps a conversation and runs prompts on it, one at a time.
+
+agent = Agent("openai/gpt-5-mini", tools=[...])
+agent.subscribe(print)
+agent.prompt("Fix the failing test")
+agent.wait_for_idle()
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+import agent as _package
+from agent.cancel import CancelToken
+from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
+from agent.events import (
+    AgentEnd,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnEnd,
+)
+from agent.hooks import Hooks
+from agent.inbox import Inbox
+from agent.limits import Limits
+from agent.loop import LoopConfig, agent_loop
+from agent.messages import (
+    AssistantMessage,
+    ImageContent,
+    Message,
+    TextContent,
+    UserMessage,
+    default_convert_to_llm,
+)
+from agent.models import Model, resolve_model
+from agent.retry import RetryPolicy
+from agent.runs import Run, RunMetadata, RunResult, enter_run, new_metadata, refuse_inside
+from agent.side_query import SideQuery
+from agent.stream import AgentContext, PartialMessage, StreamFn
+from agent.tools import ToolSet
+from agent.usage import ZERO_USAGE, Usage
+
+logger = logging.getLogger("agent")
+
+Subscriber = Callable[[Event], object]
+Unsubscribe = Callable[[], None]
+Prompt = str | Message | Sequence[str | Message]
+
+_NO_STREAM_FN = (
+    "no stream function configured: pass stream_fn=... to the Agent, or set agent.default_stream_fn "
+    "to a function (model, context, options) -> iterator of stream events"
+)
+_NO_MODEL = "no model configured: pass a Model or a name such as 'openai/gpt-5-mini' to the Agent"
+
+
+@dataclass(slots=True)
+class AgentState:
+    """What an agent is and holds at one moment: lists and sets are copies, messages are shared."""
+
+    system_prompt: str = ""
+    model: Model | None = None
+    thinking_level: str = ""
+    tools: ToolSet | None = None
+    messages: list[Message] = field(default_factory=list)
+    is_streaming: bool = False
+    stream_message: Message | PartialMessage | None = None
+    pending_tool_calls: set[str] = field(default_factory=set)
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Settings:
+    """What a run captures when it starts, so that a change made meanwhile is for the next one."""
+
+    system_prompt: str = ""
+    model: Model | None = None
+    thinking_level: str = "off"
+    stream_fn: StreamFn | None = None
+    session_id: str = ""
+    thinking_budgets: Mapping[str, int] | None = None
+    transport: str = "auto"
+    max_retry_delay: float | None = 60.0
+    server_tools: Sequence[Any] = ()
+    server_compaction: Any = None
+
+
+@dataclass(slots=True)
+class _Job:
+    """A run that was accepted: its handle and everything it starts from."""
+
+    run: Run
+    cancel: CancelToken
+    prompts: list[Message]
+    settings: _Settings
+    stream_fn: StreamFn
+    context: contextvars.Context
+    skip_first_steering: bool = False
+    history: list[Message] = field(default_factory=list)
+
+
+class Agent:
+    """A conversation with a model that can use tools.
+
+    Threads: every method may be called from any thread. Runs happen one after the other on one worker thread,
+    which also calls hooks and subscribers, in registration order; it starts with the first prompt and ends
+    when the agent is closed or collected. `_lock` guards the state and the acceptance of runs and is never
+    held while user code runs; `_tools_lock` is held while an `update_tools` function runs. The queues have a
+    lock of their own. Waiting for the agent inside one of its own runs raises RuntimeError at once.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | None = None,
+        *,
+        system_prompt: str = "",
+        thinking_level: str = "off",
+        tools: Iterable[Any] | None = None,
+        stream_fn: StreamFn | None = None,
+        initial_state: AgentState | None = None,
+        name: str = "",
+        transcript: Any = None,
+        convert_to_llm: Callable[[list[Message]], Sequence[Message]] | None = None,
+        transform_context: Callable[[list[Message]], Sequence[Message] | None] | None = None,
+        steering_mode: str = "one-at-a-time",
+        follow_up_mode: str = "one-at-a-time",
+        session_id: str = "",
+        get_api_key: Callable[[str], str | None] | None = None,
+        thinking_budgets: Mapping[str, int] | None = None,
+        transport: str = "auto",
+        max_retry_delay: float | None = 60.0,
+        server_tools: Sequence[Any] = (),
+        server_compaction: Any = None,
+        on_payload: Callable[[dict[str, Any], Model], dict[str, Any] | None] | None = None,
+        on_retry: Callable[[int, float, str], object] | None = None,
+        hooks: Hooks | None = None,
+        limits: Limits | None = None,
+        retry: RetryPolicy | None = None,
+        fallbacks: Sequence[Any] = (),
+        park: bool = False,
+        compaction: Any = None,
+    ) -> None:
+        _refuse_unsupported(transcript=transcript, fallbacks=fallbacks, park=park, compaction=compaction)
+        start = initial_state or AgentState()
+        self.name = name
+        self._settings = _Settings(
+            start.system_prompt or system_prompt,
+            resolve_model(start.model or model),
+            start.thinking_level or thinking_level,
+            stream_fn,
+            session_id,
+            thinking_budgets,
+            transport or "auto",
+            max_retry_delay,
+            tuple(server_tools),
+            server_compaction,
+        )
+        given = start.tools if start.tools is not None else tools
+        self._tools = given if isinstance(given, ToolSet) else ToolSet(given or ())
+        self._convert_to_llm = convert_to_llm or default_convert_to_llm
+        self._transform_context = transform_context
+        self._get_api_key = get_api_key
+        self._on_payload = on_payload
+        self._on_retry = on_retry
+        self._hooks = hooks
+        self._limits = limits
+        self._retry = retry or RetryPolicy()
+        self._inbox = Inbox(steering_mode, follow_up_mode)
+
+        self._lock = threading.Lock()
+        self._tools_lock = threading.Lock()
+        self._messages: list[Message] = list(start.messages or ())
+        self._subscribers: tuple[tuple[object, Subscriber], ...] = ()
+        self._stream_message: Message | PartialMessage | None = None
+        self._pending_tool_calls: set[str] = set()
+        self._error = ""
+        self._key = object()  # stands for this agent where a reference would keep it alive
+        self._idle = threading.Event()
+        self._idle.set()
+        self._active: _Job | None = None
+        self._finishing = False
+        self._waiting: _Job | None = None
+        self._closed = False
+        self._jobs: SimpleQueue[Callable[[], None] | None] | None = None
+        self._worker: threading.Thread | None = None
+
+    # -- running ---------------------------------------------------------------------------------------
+
+    def prompt(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> Run:
+        """Start a run with a text, a message or several; returns at once.
+
+        Raises AgentBusyError while a run is active (use `steer` or `follow_up` then); a prompt made while a
+        run is finishing is accepted and runs next. Raises ConfigurationError without a model or a stream
+        function.
+        """
+        return self._start(_as_messages(prompt, images))
+
+    def resume(self) -> Run:
+        """Go on from the messages as they are.
+
+        After an answer, what is queued is sent: steering first, else follow-ups, else the word "continue".
+        Raises NothingToContinueError when there are no messages, AgentBusyError while a run is active.
+        """
+        with self._lock:
+            self._check_free("Wait for it before resuming.")
+            if not self._messages:
+                raise NothingToContinueError("no messages to continue from: prompt the agent first")
+            last = self._messages[-1]
+        if not isinstance(last, AssistantMessage):
+            return self._start([])
+        self._check_runnable()
+        steering = self._inbox.poll_steering()
+        queued = steering or self._inbox.poll_follow_ups()
+        if not queued:
+            self._inbox.steer(UserMessage("continue", timestamp=0))
+        try:
+            return self._start(list(queued), skip_first_steering=bool(steering))
+        except AgentBusyError:
+            self._inbox.put_back(steering, [] if steering else queued)
+            raise
+
+    def run(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> RunResult:
+        """Prompt, wait for the end, and give what came of it.
+
+        Raises RunError, with `partial_result`, when the run ended in `error`; every other ending returns.
+        An exception while waiting (Ctrl-C) aborts the run.
+        """
+        refuse_inside(self._key, "Agent.run()")
+        run = self.prompt(prompt, images)
+        try:
+            run.wait()
+        except BaseException:
+            self.abort()
+            raise
+        result = run.result()
+        if result.stop == "error":
+            raise RunError(result.error or "the run failed", result)
+        return result
+
+    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> Any:
+        """Prompt, and iterate over the run's events up to its `agent_end`; also a context manager.
+
+        The prompt is made by this call. Leaving early (closing, leaving the `with`, dropping the iterator)
+        aborts the run and waits for it.
+        """
+        from agent.event_stream import EventStream
+
+        refuse_inside(self._key, "Agent.stream()")
+        return EventStream(self, prompt, images)
+
+    def wait_for_idle(self, timeout: float | None = None) -> bool:
+        """Wait until no run is active or waiting, at most `timeout` seconds; True when idle.
+
+        Raises RuntimeError inside a run of this agent.
+        """
+        refuse_inside(self._key, "Agent.wait_for_idle()")
+        return self._idle.wait(timeout)
+
+    def abort(self) -> None:
+        """Stop the current run, if any; does not wait. What is queued stays queued."""
+        with self._lock:
+            jobs = [job for job in (self._active, self._waiting) if job is not None]
+        for job in jobs:
+            job.cancel.cancel("aborted")
+
+    def reset(self) -> None:
+        """Forget messages, error and both queues; keep model, prompt, tools and options.
+
+        Raises AgentBusyError while a run is active.
+        """
+        with self._lock:
+            self._check_free("Abort it and wait before resetting.")
+            self._messages = []
+            self._stream_message = None
+            self._pending_tool_calls = set()
+            self._error = ""
+        self._inbox.clear()
+
+    def is_worker_thread(self) -> bool:
+        """True on the thread that runs this agent's runs."""
+        return threading.current_thread() is self._worker
+
+    def close(self) -> None:
+        """Abort the run, if any, and end the worker thread. Idempotent; a closed agent takes no prompts."""
+        with self._lock:
+            self._closed = True
+            worker, jobs = self._worker, self._jobs
+        self.abort()
+        if jobs is not None:
+            jobs.put(None)
+        if worker is not None and not self.is_worker_thread():
+            worker.join(_CLOSE_TIMEOUT)
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- watching --------------------------------------------------------------------------------------
+
+    def subscribe(self, subscriber: Subscriber) -> Unsubscribe:
+        """Call `subscriber(event)` for every event, on the worker thread; returns a function that ends it.
+
+        A subscriber may call any method but those that wait. One that raises is logged and stops nothing; one
+        that blocks holds the run up.
+        """
+        key = object()
+        with self._lock:
+            self._subscribers = (*self._subscribers, (key, subscriber))
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscribers = tuple(entry for entry in self._subscribers if entry[0] is not key)
+
+        return unsubscribe
+
+    @property
+    def state(self) -> AgentState:
+        """A snapshot of what the agent is and holds."""
+        with self._lock:
+            return AgentState(
+                self._settings.system_prompt,
+                self._settings.model,
+                self._settings.thinking_level,
+                self._tools,
+                list(self._messages),
+                self._is_streaming(),
+                self._stream_message,
+                set(self._pending_tool_calls),
+                self._error,
+            )
+
+    # -- queues ----------------------------------------------------------------------------------------
+
+    def steer(self, message: str | Message) -> None:
+        """Queue a message for the start of the next turn; never starts a run."""
+        self._inbox.steer(_as_message(message))
+
+    def follow_up(self, message: str | Message) -> None:
+        """Queue a message for when the run would end; never starts a run."""
+        self._inbox.follow_up(_as_message(message))
+
+    @property
+    def has_queued_messages(self) -> bool:
+        """True while steering or follow-up messages wait."""
+        return self._inbox.has_messages()
+
+    def follow_up_queue(self) -> list[Message]:
+        """A copy of the waiting follow-ups, oldest first."""
+        return self._inbox.follow_ups()
+
+    def remove_follow_up(self, index: int) -> Message | None:
+        """Take one waiting follow-up back; None when there is none at that index."""
+        return self._inbox.remove_follow_up(index)
+
+    def take_follow_ups(self) -> list[Message]:
+        """Take all waiting follow-ups back, oldest first."""
+        return self._inbox.take_follow_ups()
+
+    def clear_steering_queue(self) -> None:
+        """Drop all waiting steering messages."""
+        self._inbox.clear_steering()
+
+    def clear_follow_up_queue(self) -> None:
+        """Drop all waiting follow-ups."""
+        self._inbox.clear_follow_ups()
+
+    def clear_all_queues(self) -> None:
+        """Drop everything that waits in either queue."""
+        self._inbox.clear()
+
+    # -- messages and tools ----------------------------------------------------------------------------
+
+    def replace_messages(self, messages: Iterable[Message]) -> None:
+        """Set the conversation; a running run keeps its own."""
+        copied = list(messages)
+        with self._lock:
+            self._messages = copied
+
+    def append_message(self, message: Message) -> None:
+        """Add to the conversation; a running run keeps its own."""
+        with self._lock:
+            self._messages.append(message)
+
+    def clear_messages(self) -> None:
+        """Empty the conversation; a running run keeps its own."""
+        self.replace_messages(())
+
+    def update_tools(self, change: Callable[[ToolSet], object]) -> None:
+        """Call `change(tools)` under a lock; a running run sees the change at its next request or call."""
+        with self._tools_lock:
+            change(self._tools)
+
+    # -- side queries ----------------------------------------------------------------------------------
+
+    def simple_prompt(
+        self, messages: Prompt, model: Model | str | None = None, reasoning: str | None = None
+    ) -> str:
+        """Ask something on the side and give the answer's text; the conversation is not touched.
+
+        Runs on the caller's thread, also beside a run. Sends the given messages with the system prompt and no
+        tools. Raises SideQueryError when there is no usable answer, ConfigurationError without a model.
+        """
+        return self.simple_prompt_stream(messages, model, reasoning)[0]
+
+    def simple_prompt_stream(
+        self,
+        messages: Prompt,
+        model: Model | str | None = None,
+        reasoning: str | None = None,
+        on_event: Subscriber | None = None,
+    ) -> tuple[str, AssistantMessage]:
+        """Like `simple_prompt`; also gives the message, and tells `on_event` of it while it comes in."""
+        with self._lock:
+            settings = replace(self._settings)
+        chosen = resolve_model(model) or settings.model
+        if chosen is None:
+            raise ConfigurationError("no model selected: the agent has none, and none was given")
+        config = self._config(replace(settings, model=chosen), CancelToken(), None)
+        config = replace(
+            config,
+            reasoning=reasoning or settings.thinking_level,
+            transform_context=None,
+            on_payload=None,
+            on_retry=None,
+            server_tools=(),
+            server_compaction=None,
+            hooks=None,
+            limits=None,
+        )
+        query = SideQuery(
+            settings.system_prompt,
+            _as_messages(messages or []),
+            config,
+            self._stream_fn_of(settings),
+            on_event,
+        )
+        return query.ask()
+
+    # -- settings: a change is for the next run --------------------------------------------------------
+
+    @property
+    def model(self) -> Model | None:
+        """The model; a name is looked up when set."""
+        return self._settings.model
+
+    @model.setter
+    def model(self, model: Model | str | None) -> None:
+        self._set(model=resolve_model(model))
+
+    @property
+    def system_prompt(self) -> str:
+        """What every request begins with."""
+        return self._settings.system_prompt
+
+    @system_prompt.setter
+    def system_prompt(self, text: str) -> None:
+        self._set(system_prompt=text)
+
+    @property
+    def thinking_level(self) -> str:
+        """The level asked for; each request clamps it to what the model offers."""
+        return self._settings.thinking_level
+
+    @thinking_level.setter
+    def thinking_level(self, level: str) -> None:
+        self._set(thinking_level=level)
+
+    @property
+    def stream_fn(self) -> StreamFn | None:
+        """The agent's own stream function; None means `agent.default_stream_fn`."""
+        return self._settings.stream_fn
+
+    @stream_fn.setter
+    def stream_fn(self, stream_fn: StreamFn | None) -> None:
+        self._set(stream_fn=stream_fn)
+
+    @property
+    def session_id(self) -> str:
+        """Names the conversation to providers that cache by it."""
+        return self._settings.session_id
+
+    @session_id.setter
+    def session_id(self, session_id: str) -> None:
+        self._set(session_id=session_id)
+
+    @property
+    def thinking_budgets(self) -> Mapping[str, int] | None:
+        """Tokens for thinking by level, for models that take a budget."""
+        return self._settings.thinking_budgets
+
+    @thinking_budgets.setter
+    def thinking_budgets(self, budgets: Mapping[str, int] | None) -> None:
+        self._set(thinking_budgets=budgets)
+
+    @property
+    def transport(self) -> str:
+        """The preferred transport: `auto`, `sse` or `websocket`."""
+        return self._settings.transport
+
+    @transport.setter
+    def transport(self, transport: str) -> None:
+        self._set(transport=transport)
+
+    @property
+    def max_retry_delay(self) -> float | None:
+        """The longest wait a server may ask for, in seconds; a longer one fails at once. None: no bound."""
+        return self._settings.max_retry_delay
+
+    @max_retry_delay.setter
+    def max_retry_delay(self, seconds: float | None) -> None:
+        self._set(max_retry_delay=seconds)
+
+    @property
+    def server_tools(self) -> Sequence[Any]:
+        """Tools that the provider runs itself."""
+        return self._settings.server_tools
+
+    @server_tools.setter
+    def server_tools(self, tools: Sequence[Any]) -> None:
+        self._set(server_tools=tuple(tools))
+
+    @property
+    def server_compaction(self) -> Any:
+        """How the provider may compact the history itself."""
+        return self._settings.server_compaction
+
+    @server_compaction.setter
+    def server_compaction(self, compaction: Any) -> None:
+        self._set(server_compaction=compaction)
+
+    @property
+    def steering_mode(self) -> str:
+        """`one-at-a-time` or `all`; read at every poll, also by a running run."""
+        return self._inbox.steering_mode
+
+    @steering_mode.setter
+    def steering_mode(self, mode: str) -> None:
+        self._inbox.steering_mode = mode
+
+    @property
+    def follow_up_mode(self) -> str:
+        """`one-at-a-time` or `all`; read at every poll, also by a running run."""
+        return self._inbox.follow_up_mode
+
+    @follow_up_mode.setter
+    def follow_up_mode(self, mode: str) -> None:
+        self._inbox.follow_up_mode = mode
+
+    def __repr__(self) -> str:
+        model = self._settings.model
+        return f"<Agent {self.name or 'unnamed'} {model.id if model else 'without a model'}>"
+
+    def _set(self, **changes: Any) -> None:
+        with self._lock:
+            self._settings = replace(self._settings, **changes)
+
+    # -- accepting a run -------------------------------------------------------------------------------
+
+    def _start(self, prompts: list[Message], skip_first_steering: bool = False) -> Run:
+        """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins."""
+        with self._lock:
+            self._check_free("Use steer() or follow_up(), or wait for it.")
+            self._check_runnable_locked()
+            if not prompts and not self._messages:
+                raise NothingToContinueError("no messages to send: the prompt and the conversation are empty")
+            job = self._new_job(prompts, skip_first_steering)
+            self._error = ""
+            if self._active is None:
+                self._launch(job)
+            else:
+                self._waiting = job
+            return job.run
+
+    def _check_free(self, advice: str) -> None:
+        if self._closed:
+            raise AgentError("the agent is closed")
+        if self._is_streaming():
+            raise AgentBusyError(f"the agent is already processing a prompt. {advice}")
+
+    def _is_streaming(self) -> bool:
+        return self._waiting is not None or (self._active is not None and not self._finishing)
+
+    def _check_runnable(self) -> None:
+        with self._lock:
+            self._check_runnable_locked()
+
+    def _check_runnable_locked(self) -> None:
+        if self._settings.model is None:
+            raise ConfigurationError(_NO_MODEL)
+        try:
+            self._stream_fn_of(self._settings)
+        except ConfigurationError as error:
+            self._error = str(error)
+            raise
+
+    def _stream_fn_of(self, settings: _Settings) -> StreamFn:
+        # The package's attribute is read at each call, so that it can be replaced at any time.
+        stream_fn = settings.stream_fn or _package.default_stream_fn
+        if stream_fn is None:
+            raise ConfigurationError(_NO_STREAM_FN)
+        return stream_fn
+
+    def _new_job(self, prompts: list[Message], skip_first_steering: bool) -> _Job:
+        metadata = new_metadata(self._key, self.name)
+        context = contextvars.copy_context()
+        context.run(enter_run, metadata, self._key)
+        return _Job(
+            Run(metadata, self._key),
+            CancelToken(),
+            prompts,
+            replace(self._settings),
+            self._stream_fn_of(self._settings),
+            context,
+            skip_first_steering,
+        )
+
+    def _launch(self, job: _Job) -> None:
+        """Hand an accepted job to the worker. Called under the lock."""
+        job.history = list(self._messages)
+        self._active = job
+        self._finishing = False
+        self._stream_message = None
+        self._idle.clear()
+        if self._jobs is None:
+            self._jobs = SimpleQueue()
+            self._worker = threading.Thread(
+                target=_work, args=(self._jobs,), name=f"agent-worker-{self.name}", daemon=True
+            )
+            # SimpleQueue.put is safe in a finalizer; at interpreter exit the daemon thread needs no farewell.
+            weakref.finalize(self, self._jobs.put, None).atexit = False
+            self._worker.start()
+        self._jobs.put(lambda: self._run_job(job))
+
+    # -- on the worker thread --------------------------------------------------------------------------
+
+    def _run_job(self, job: _Job) -> None:
+        ending = _Ending()
+        try:
+            job.context.run(self._run_loop, job, ending)
+        except BaseException as error:  # a fault of ours: nobody may wait for ever because of it
+            logger.exception("the agent loop failed")
+            ending.fail(f"internal error: {type(error).__name__}: {error}")
+        finally:
+            self._finish(job, ending)
+
+    def _run_loop(self, job: _Job, ending: _Ending) -> None:
+        config = self._config(job.settings, job.cancel, job.run.metadata)
+        config.get_steering_messages = _skipping_first(self._inbox.poll_steering, job.skip_first_steering)
+        config.get_follow_up_messages = self._inbox.poll_follow_ups
+        config.has_queued_messages = self._inbox.has_messages
+        config.mirror = self._mirror
+
+        def emit(event: Event) -> None:
+            if type(event) is MessageUpdate:
+                self._stream_message = event.message
+            else:
+                ending.note(event)
+                self._note(event)
+            for _, subscriber in self._subscribers:
+                try:
+                    subscriber(event)
+                except Exception:
+                    logger.exception("a subscriber failed on %s", event.type)
+
+        context = AgentContext(job.settings.system_prompt, job.history, self._tools)
+        agent_loop(job.prompts, context, config, job.stream_fn, emit)
+
+    def _config(self, settings: _Settings, cancel: CancelToken, run: RunMetadata | None) -> LoopConfig:
+        assert settings.model is not None
+        return LoopConfig(
+            settings.model,
+            reasoning="" if settings.thinking_level == "off" else settings.thinking_level,
+            convert_to_llm=self._convert_to_llm,
+            transform_context=self._transform_context,
+            get_api_key=self._get_api_key,
+            hooks=self._hooks,
+            limits=self._limits,
+            retry=self._retry,
+            cancel=cancel,
+            clock=time.time,
+            run=run,
+            session_id=settings.session_id,
+            thinking_budgets=settings.thinking_budgets,
+            transport=settings.transport,
+            max_retry_delay=settings.max_retry_delay,
+            server_tools=settings.server_tools,
+            server_compaction=settings.server_compaction,
+            on_payload=self._on_payload,
+            on_retry=self._on_retry,
+        )
+
+    def _note(self, event: Event) -> None:
+        """Bring the state up to an event, before any subscriber hears of it."""
+        with self._lock:
+            match event:
+                case MessageStart():
+                    self._stream_message = event.message
+                case MessageEnd():
+                    self._stream_message = None
+                case ToolExecutionStart():
+                    self._pending_tool_calls.add(event.tool_call_id)
+                case ToolExecutionEnd():
+                    self._pending_tool_calls.discard(event.tool_call_id)
+                case TurnEnd(message=AssistantMessage(error_message=text)) if text:
+                    self._error = text
+                case AgentEnd():
+                    self._stream_message = None
+                    self._finishing = True
+
+    def _mirror(self, old: Message | None, new: Message | None) -> None:
+        """Do to the state's messages what the loop did to its own."""
+        with self._lock:
+            if old is None:
+                if new is not None:
+                    self._messages.append(new)
+                return
+            for position in range(len(self._messages) - 1, -1, -1):
+                if self._messages[position] is old:
+                    self._messages[position : position + 1] = [] if new is None else [new]
+                    return
+
+    def _finish(self, job: _Job, ending: _Ending) -> None:
+        """End a run and start the one that waits; the run's handle is settled last."""
+        with self._lock:
+            self._stream_message = None
+            self._pending_tool_calls = set()
+            self._finishing = False
+            self._active, waiting, self._waiting = None, self._waiting, None
+            if ending.failure:
+                self._error = ending.failure
+            if waiting is not None and not self._closed:
+                self._launch(waiting)
+            elif waiting is not None:
+                waiting.run.settle(RunResult("aborted", run_id=waiting.run.run_id))
+        job.cancel.cancel("the run has ended")
+        job.run.settle(ending.result(job.run.run_id))
+        with self._lock:
+            if self._active is None:
+                self._idle.set()
+
+
+# A tool that ignores its cancellation is given up after one second; this leaves room for that.
+_CLOSE_TIMEOUT = 3.0
+
+
+class _Ending:
+    """What a run's events say of its end."""
+
+    def __init__(self) -> None:
+        self.failure = ""
+        self._end = AgentEnd((), "error")
+        self._turns = 0
+        self._usage: Usage = ZERO_USAGE
+        self._text = ""
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, TurnEnd):
+            self._usage = event.usage
+            message = event.message
+            if isinstance(message, AssistantMessage):
+                self._turns += message.stop_reason not in ("error", "aborted")
+                self._text = message.text or self._text
+        elif isinstance(event, AgentEnd):
+            self._end = event
+
+    def fail(self, text: str) -> None:
+        self.failure = text
+
+    def result(self, run_id: str) -> RunResult:
+        if self.failure:
+            return RunResult("error", self._turns, self._usage, self._text, error=self.failure, run_id=run_id)
+        end = self._end
+        return RunResult(end.stop, self._turns, self._usage, self._text, end.messages, (), end.error, run_id)
+
+
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    """The worker thread: one job after the other until None. Knows the queue and nothing of the agent."""
+    while True:
+        job = jobs.get()
+        if job is None:
+            return
+        job()
+        del job  # while it waits for the next, a parked worker must not keep the agent of the last alive
+
+
+def _skipping_first(poll: Callable[[], list[Message]], skip: bool) -> Callable[[], list[Message]]:
+    """The poll; with `skip`, the first call finds nothing, since the run began with what was queued."""
+    if not skip:
+        return poll
+    calls = iter((True,))
+    return lambda: [] if next(calls, False) else poll()
+
+
+def _as_messages(prompt: Prompt, images: Sequence[ImageContent] = ()) -> list[Message]:
+    if isinstance(prompt, str) and images:
+        return [UserMessage([TextContent(prompt), *images])]
+    if images:
+        raise ConfigurationError("images go with a text prompt; put them into the message's content instead")
+    if isinstance(prompt, (list, tuple)):
+        return [_as_message(item) for item in prompt]
+    return [_as_message(prompt)]
+
+
+def _as_message(message: Any) -> Message:
+    if isinstance(message, str):
+        return UserMessage(message)
+    if not hasattr(message, "role"):
+        raise ConfigurationError(f"a message must be text or a message object, not {type(message).__name__}")
+    return message  # type: ignore[no-any-return]
+
+
+def _refuse_unsupported(**options: Any) -> None:
+    for name, value in options.items():
+        if value:
+            raise ConfigurationError(f"Agent({name}=...) is not supported yet")

@@ -1,0 +1,241 @@
+"""The closed set of things that happen in a run, in the order the loop tells them, each with a JSON form.
+
+Every event has `.type`, `.time` (Unix seconds), `.run` and, from it, `.run_id`, `.parent_run_id` and
+`.agent_name`. Events are made once and never changed afterwards, so they are safe to keep and to hand to
+other threads. They are not frozen dataclasses only because a frozen one costs three times as much to make,
+and one is made per delta.
+"""
+
+from __future__ import annotations
+
+import time as _time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from agent.messages import Message, ToolResultMessage, message_to_json, usage_to_json
+from agent.runs import RunMetadata, Stop
+from agent.stream import PartialMessage, StreamEvent, stream_event_to_json
+from agent.usage import ZERO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from agent.tools import ToolDisplayHint, ToolResult
+
+
+@dataclass(slots=True)
+class Event:
+    """What all events have."""
+
+    time: float = field(default_factory=_time.time, kw_only=True)
+    run: RunMetadata | None = field(default=None, kw_only=True)
+    type: ClassVar[str] = ""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run this belongs to."""
+        return self.run.run_id if self.run else ""
+
+    @property
+    def parent_run_id(self) -> str:
+        """The id of the run in which that run was started, or empty."""
+        return self.run.parent_run_id if self.run else ""
+
+    @property
+    def agent_name(self) -> str:
+        """The name given to the agent."""
+        return self.run.agent_name if self.run else ""
+
+
+@dataclass(slots=True)
+class AgentStart(Event):
+    """A run begins."""
+
+    type: ClassVar[str] = "agent_start"
+
+
+@dataclass(slots=True)
+class AgentEnd(Event):
+    """A run is over: its messages, why it stopped and, for `error`, the text."""
+
+    messages: tuple[Message, ...]
+    stop: Stop = "end_turn"
+    error: str = ""
+    type: ClassVar[str] = "agent_end"
+
+
+@dataclass(slots=True)
+class TurnStart(Event):
+    """A turn begins: queued messages, one answer, its tools."""
+
+    type: ClassVar[str] = "turn_start"
+
+
+@dataclass(slots=True)
+class TurnEnd(Event):
+    """A turn is over. `usage` is the run's so far, this turn included."""
+
+    message: Message | None
+    tool_results: tuple[ToolResultMessage, ...] = ()
+    usage: Usage = ZERO_USAGE
+    type: ClassVar[str] = "turn_end"
+
+
+@dataclass(slots=True)
+class MessageStart(Event):
+    """A message begins; an assistant's is a view of nothing yet, any other is whole."""
+
+    message: Message | PartialMessage
+    type: ClassVar[str] = "message_start"
+
+
+@dataclass(slots=True)
+class MessageUpdate(Event):
+    """More of an assistant message: the view so far, and the stream event with the delta."""
+
+    message: PartialMessage
+    stream_event: StreamEvent
+    type: ClassVar[str] = "message_update"
+
+
+@dataclass(slots=True)
+class MessageEnd(Event):
+    """A message is complete and part of the transcript."""
+
+    message: Message
+    type: ClassVar[str] = "message_end"
+
+
+@dataclass(slots=True)
+class ToolExecutionStart(Event):
+    """A tool call begins."""
+
+    tool_call_id: str
+    tool_name: str
+    arguments: Mapping[str, Any]
+    display_hint: ToolDisplayHint | None = None
+    type: ClassVar[str] = "tool_execution_start"
+
+
+@dataclass(slots=True)
+class ToolExecutionUpdate(Event):
+    """A running tool reports progress; partial results are shown, never stored."""
+
+    tool_call_id: str
+    tool_name: str
+    arguments: Mapping[str, Any]
+    display_hint: ToolDisplayHint | None
+    partial_result: ToolResult
+    status_message: str = ""
+    type: ClassVar[str] = "tool_execution_update"
+
+
+@dataclass(slots=True)
+class ToolExecutionEnd(Event):
+    """A tool call is settled."""
+
+    tool_call_id: str
+    tool_name: str
+    result: ToolResult
+    is_error: bool
+    display_hint: ToolDisplayHint | None = None
+    type: ClassVar[str] = "tool_execution_end"
+
+
+@dataclass(slots=True)
+class StreamRetry(Event):
+    """An answer broke inside a tool call, or was empty; it is dropped and asked for again.
+
+    Attempts count from 1.
+    """
+
+    attempt: int
+    error_message: str
+    type: ClassVar[str] = "stream_retry"
+
+
+@dataclass(slots=True)
+class AutoResume(Event):
+    """The connection broke; the run goes on from what came through. Attempts count from 1."""
+
+    attempt: int
+    error_message: str
+    type: ClassVar[str] = "auto_resume"
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as JSON data: `type`, `time`, `run_id` and its own fields in snake_case.
+
+    Messages and results have the form of `message_to_json`. A `message_update` holds the stream event alone
+    and not the text so far, so that the JSON of a whole run grows with its length and not with its square.
+    """
+    data: dict[str, Any] = {"type": event.type, "time": event.time, "run_id": event.run_id}
+    if event.parent_run_id:
+        data["parent_run_id"] = event.parent_run_id
+    if event.agent_name:
+        data["agent_name"] = event.agent_name
+    return data | _fields_to_json(event)
+
+
+def _fields_to_json(event: Event) -> dict[str, Any]:
+    match event:
+        case MessageUpdate():
+            return {"stream_event": stream_event_to_json(event.stream_event)}
+        case MessageStart() | MessageEnd():
+            return {"message": _message(event.message)}
+        case AgentEnd():
+            data = {"messages": [_message(m) for m in event.messages], "stop": event.stop}
+            return data | {"error": event.error} if event.error else data
+        case TurnEnd():
+            return {
+                "message": _message(event.message),
+                "tool_results": [_message(m) for m in event.tool_results],
+                "usage": usage_to_json(event.usage),
+            }
+        case ToolExecutionStart():
+            return _call_to_json(event) | {"arguments": event.arguments}
+        case ToolExecutionUpdate():
+            return _call_to_json(event) | {
+                "arguments": event.arguments,
+                "partial_result": _result(event.partial_result),
+                "status_message": event.status_message,
+            }
+        case ToolExecutionEnd():
+            return _call_to_json(event) | {"result": _result(event.result), "is_error": event.is_error}
+        case StreamRetry() | AutoResume():
+            return {"attempt": event.attempt, "error_message": event.error_message}
+    return {}
+
+
+def _message(message: Message | PartialMessage | None) -> dict[str, Any] | None:
+    if message is None:
+        return None
+    if isinstance(message, PartialMessage):
+        return {"role": "assistant", "content": []}
+    return message_to_json(message)
+
+
+def _call_to_json(event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd) -> dict[str, Any]:
+    data: dict[str, Any] = {"tool_call_id": event.tool_call_id, "tool_name": event.tool_name}
+    if event.display_hint is not None:
+        data["display_hint"] = _hint(event.display_hint)
+    return data
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    stored = message_to_json(
+        ToolResultMessage("", "", result.content, result.is_error, result.details, result.meta)
+    )
+    data: dict[str, Any] = {
+        key: stored[key] for key in ("content", "details", "meta", "isError") if key in stored
+    }
+    return data | {"terminate": True} if result.terminate else data
+
+
+def _hint(hint: Any) -> dict[str, Any]:
+    args: Sequence[Any] = hint.title_args
+    titles = [
+        {key: value for key in ("name", "style", "label") if (value := getattr(arg, key, ""))} for arg in args
+    ]
+    data: dict[str, Any] = {"title_args": titles} if titles else {}
+    data["result_max_lines"] = hint.result_max_lines or 10
+    return data | {"use_box": True} if hint.use_box else data

@@ -1,0 +1,137 @@
+"""One run of an agent: who it is, a handle to wait for it, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import uuid4
+
+from agent.messages import Message, ToolCall
+from agent.usage import Usage
+
+Stop = Literal[
+    "end_turn",
+    "max_turns",
+    "budget",
+    "paused",
+    "stop_when",
+    "terminated",
+    "stopped",
+    "truncated",
+    "aborted",
+    "error",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """Which run something belongs to. `parent_run_id` is empty unless it was started inside another."""
+
+    run_id: str
+    parent_run_id: str = ""
+    agent_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came of a run: why it stopped, its completed turns, its usage, the last text and its messages."""
+
+    stop: Stop
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    text: str = ""
+    messages: tuple[Message, ...] = ()
+    pending_calls: tuple[ToolCall, ...] = ()
+    error: str = ""
+    run_id: str = ""
+
+
+_current: ContextVar[RunMetadata | None] = ContextVar("agent_current_run", default=None)
+# The keys of all agents inside whose runs this code is running, the innermost and those that wait for it.
+_inside: ContextVar[frozenset[object]] = ContextVar("agent_inside_runs_of", default=frozenset())
+
+
+def current_run() -> RunMetadata | None:
+    """The run that this code is part of (a tool, a hook, a subscriber), or None outside of any."""
+    return _current.get()
+
+
+def new_metadata(agent_key: object, agent_name: str) -> RunMetadata:
+    """Metadata for a run started here: a child of the current run unless that is the same agent's own."""
+    outer = _current.get()
+    parent = outer.run_id if outer is not None and agent_key not in _inside.get() else ""
+    return RunMetadata(f"run_{uuid4().hex}", parent, agent_name)
+
+
+def enter_run(metadata: RunMetadata, agent_key: object) -> None:
+    """Mark the current context as part of a run. Called once, in a context made for that run."""
+    _current.set(metadata)
+    _inside.set(_inside.get() | {agent_key})
+
+
+def refuse_inside(agent_key: object, what: str) -> None:
+    """Raise RuntimeError when called from within a run of that agent, where waiting could never end."""
+    if agent_key in _inside.get():
+        raise RuntimeError(
+            f"{what} was called from a tool, hook or subscriber of a run of the same agent: "
+            "it would wait for itself"
+        )
+
+
+class Run:
+    """A handle on one run, returned by `prompt()` and `resume()`.
+
+    Threads: made by the caller, settled once by the worker; every method may be called from any thread. It
+    does not keep the agent alive.
+    """
+
+    __slots__ = ("_agent_key", "_finished", "_metadata", "_result")
+
+    def __init__(self, metadata: RunMetadata, agent_key: object) -> None:
+        self._metadata = metadata
+        self._agent_key = agent_key
+        self._finished = threading.Event()
+        self._result: RunResult | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The id that the run's events carry."""
+        return self._metadata.run_id
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """The run's ids."""
+        return self._metadata
+
+    @property
+    def done(self) -> bool:
+        """True once the run has ended and its last subscriber has returned."""
+        return self._finished.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end, at most `timeout` seconds; True when it has ended.
+
+        Raises RuntimeError inside a run of the same agent.
+        """
+        refuse_inside(self._agent_key, "Run.wait()")
+        return self._finished.wait(timeout)
+
+    def result(self, timeout: float | None = None) -> RunResult:
+        """What came of the run, waiting for its end.
+
+        Raises TimeoutError; a failed run is a result with `stop="error"`.
+        """
+        if not self._finished.is_set() and not self.wait(timeout):
+            raise TimeoutError(f"the run did not end within {timeout} seconds")
+        assert self._result is not None
+        return self._result
+
+    def settle(self, result: RunResult) -> None:
+        """Called by the worker, once."""
+        self._result = result
+        self._finished.set()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_id} {'done' if self.done else 'running'}>"
