@@ -24,6 +24,33 @@ if TYPE_CHECKING:
     from agent_tools.toolsets import all_tools, coding_tools, read_only_tools
     from agent_tools.write import write_tool
 
+__all__ = [
+    "Context",
+    "ImageBlock",
+    "JobTable",
+    "PlanEntry",
+    "Result",
+    "TextBlock",
+    "Tool",
+    "ToolFailure",
+    "all_tools",
+    "bash_tool",
+    "coding_tools",
+    "edit_tool",
+    "editdiff_tool",
+    "find_tool",
+    "grep_tool",
+    "imageresize_tool",
+    "jobs_tool",
+    "ls_tool",
+    "plan_tool",
+    "read_only_tools",
+    "read_tool",
+    "valid_priority",
+    "valid_status",
+    "write_tool",
+]
+
 _HOMES = {
     "coding_tools": "agent_tools.toolsets",
     "read_only_tools": "agent_tools.toolsets",

@@ -33,6 +33,8 @@ def write_tool(cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = Non
 
     def write(arguments: WriteArguments, context: Any) -> Result:
         path = resolve(require_path(arguments.path), cwd)
+        if arguments.path.endswith(("/", os.sep)):
+            raise ToolFailure(f"{arguments.path} names a directory; path must be a file")
         data = encode_argument(arguments.content, "content")
         with lock_for(path, context.cancel):
             existed = os.path.exists(path)
