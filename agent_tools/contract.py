@@ -14,7 +14,8 @@ As a pytest plug-in, with one test for each case and check:
     def test_my_tools_keep_the_contract(case, tool_check):
         tool_check(case)
 
-Every check makes a tool of its own in an empty folder of its own. Not for Windows.
+Every check makes a tool of its own in a folder of its own. Not for Windows. (PYTEST_DONT_REWRITE: nothing
+here asserts, and a test module imports this one before it names it as a plug-in.)
 """
 
 from __future__ import annotations

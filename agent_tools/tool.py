@@ -17,6 +17,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 logger = logging.getLogger("agent_tools")
 
+# Characters of a failure's text that are kept at its start and end. What is longer echoes an argument, such
+# as a path of 100,000 characters, and the model knows that one.
+_FAILURE_START, _FAILURE_END = 8_000, 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
@@ -172,12 +176,12 @@ class Tool(Generic[A]):
                 raise ToolFailure(f"{self.name} was aborted before it started")
             return self._function(parsed, context)
         except ToolFailure as failure:
-            return Result(str(failure), is_error=True)
+            return _failed(str(failure))
         except OSError as error:
-            return Result(f"{self.name} failed: {_os_error_text(error)}", is_error=True)
+            return _failed(f"{self.name} failed: {_os_error_text(error)}")
         except Exception as error:
             logger.exception("the tool %s failed unexpectedly", self.name)
-            return Result(f"{self.name} failed: {type(error).__name__}: {error}", is_error=True)
+            return _failed(f"{self.name} failed: {type(error).__name__}: {error}")
 
     def run(self, **arguments: Any) -> Result:
         """Run the tool with keyword arguments."""
@@ -200,6 +204,15 @@ class Tool(Generic[A]):
             return self._arguments.model_validate(present)
         except ValidationError as error:
             raise ToolFailure(_validation_text(error)) from None
+
+
+def _failed(text: str) -> Result:
+    """A failure that can be sent whatever it quotes: bounded, and valid UTF-8."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    left_out = len(text) - _FAILURE_START - _FAILURE_END
+    if left_out > 0:
+        text = f"{text[:_FAILURE_START]}\n[{left_out} characters left out]\n{text[-_FAILURE_END:]}"
+    return Result(text, is_error=True)
 
 
 def describe(value: object) -> str:
