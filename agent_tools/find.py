@@ -37,7 +37,7 @@ Prefer this tool to find and fd in bash; to search inside files use grep."""
 
 
 def find_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT) -> Tool[FindArguments]:
-    """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end a search with an error."""
+    """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end it with an error."""
 
     def find(arguments: FindArguments, context: Any) -> Result:
         if not arguments.pattern.strip():

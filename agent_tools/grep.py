@@ -12,7 +12,7 @@ from agent_tools.globs import matcher
 from agent_tools.ignore import Walk
 from agent_tools.listing import Notices, existing_path, shown_name
 from agent_tools.pattern import Pattern, compile_pattern
-from agent_tools.search import FileHits, Guard, Line, Tally, search_files
+from agent_tools.search import FileHits, Guard, Line, Search, Tally
 from agent_tools.text import displayable
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH, keep_head
@@ -30,8 +30,8 @@ class GrepArguments(Arguments):
     )
     path: str = Field(
         ".",
-        description="Folder or file to search (default: the working directory). What is named here is searched "
-        "even if ignored",
+        description="Folder or file to search (default: the working directory). What is named here is "
+        "searched even if ignored",
     )
     glob: str = Field(
         "",
@@ -42,8 +42,8 @@ class GrepArguments(Arguments):
     )
     literal: bool = Field(
         False,
-        description="Take the pattern as plain text instead of a regular expression (default false); right for "
-        "code such as foo(bar)",
+        description="Take the pattern as plain text instead of a regular expression (default false); right "
+        "for code such as foo(bar)",
     )
     context: int = Field(0, description="Lines to show before and after each match (default 0)")
     limit: int = Field(DEFAULT_LIMIT, description=f"At most this many matches (default {DEFAULT_LIMIT})")
@@ -55,8 +55,8 @@ lines around them as `path-LINE- text`, sorted by path.
 
 Files named by .gitignore, .git and node_modules are left out, hidden files are searched; binary files are \
 only named. At most {DEFAULT_LIMIT} matches or {MAX_BYTES // 1024}KB are shown; lines longer than \
-{MAX_LINE_LENGTH} characters are cut around the match. Prefer this tool to grep and rg in bash; narrow a broad \
-search with path or glob."""
+{MAX_LINE_LENGTH} characters are cut around the match. Prefer this tool to grep and rg in bash; narrow a \
+broad search with path or glob."""
 
 
 def grep_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT) -> Tool[GrepArguments]:
@@ -107,13 +107,14 @@ class _Search:
         limit = max(1, self._arguments.limit)
         tally = Tally(limit)
         rows = _Rows(max(0, self._arguments.context))
-        for hits in search_files(
-            self._root, self._names(), self._pattern, tally, self._guard, max(0, self._arguments.context)
-        ):
+        search = Search(
+            self._root, self._pattern, tally, self._guard, context=rows.context, aside=self._aside()
+        )
+        for hits in search.run(self._names()):
             rows.add(hits)
         notices = Notices()
         if not rows.lines:
-            return Result("No matches found" + self._why_nothing(tally))
+            return Result("No matches found" + self._why_nothing(tally, search.aside_found))
         shown = keep_head("\n".join(rows.lines), max_lines=len(rows.lines))
         if tally.more:
             notices.add(
@@ -143,16 +144,21 @@ class _Search:
                 if name[-1] != "/" and (named is None or named(prefix + name) != excluded):
                     yield prefix + name
 
-    def _why_nothing(self, tally: Tally) -> str:
+    def _aside(self) -> Pattern | None:
+        """The pattern as plain text, when finding that is another matter."""
+        if self._pattern.finds_itself:
+            return None
+        return compile_pattern(self._arguments.pattern, True, self._arguments.ignore_case)
+
+    def _why_nothing(self, tally: Tally, literal: tuple[str, int] | None) -> str:
         """What may help a model that expected a match."""
         hints = []
-        ignored = self._walk.ignored
-        if not self._pattern.is_plain and (place := self._literal_place()):
+        if literal:
             hints.append(
-                f"as a regular expression; the literal text {self._arguments.pattern!r} occurs, first in {place}: "
-                "use literal=true to find it"
+                f"as a regular expression; but the literal text {self._arguments.pattern!r} occurs, first in "
+                f"{shown_name(literal[0])}:{literal[1]}. Use literal=true to find it"
             )
-        if ignored:
+        if self._walk.ignored:
             hints.append(
                 "ignored files (.gitignore) were skipped: name one as path to search it all the same"
             )
@@ -161,13 +167,6 @@ class _Search:
             hints.append(f"could not read {len(unreadable)}: {', '.join(map(shown_name, unreadable[:3]))}")
         return f" ({'; '.join(hints)})" if hints else ""
 
-    def _literal_place(self) -> str:
-        pattern = compile_pattern(self._arguments.pattern, True, self._arguments.ignore_case)
-        for hits in search_files(self._root, self._names(), pattern, Tally(1), self._guard):
-            line = hits.blocks[0][0].number if hits.blocks else 0
-            return f"{shown_name(hits.name)}:{line}" if line else shown_name(hits.name)
-        return ""
-
 
 class _Rows:
     """The rows of an answer."""
@@ -175,7 +174,7 @@ class _Rows:
     def __init__(self, context: int) -> None:
         self.lines: list[str] = []
         self.cut = False
-        self._context = context
+        self.context = context
 
     def add(self, hits: FileHits) -> None:
         name = shown_name(hits.name)
@@ -189,7 +188,7 @@ class _Rows:
                 self.lines.append(f"{name}{mark}{line.number}{mark} {self._shown(line)}")
 
     def _separate(self) -> None:
-        if self._context and self.lines:
+        if self.context and self.lines:
             self.lines.append("--")
 
     def _shown(self, line: Line) -> str:

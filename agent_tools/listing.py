@@ -25,7 +25,7 @@ def existing_path(path: str, cwd: str | os.PathLike[str]) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A file name as one line of text: line feeds, control codes and bytes that are no UTF-8 become escapes."""
+    """A file name as one line of text: line feeds, control codes and bytes that are no UTF-8 are escaped."""
     return name if name.isascii() and name.isprintable() else _UNSHOWABLE.sub(_escape, name)
 
 

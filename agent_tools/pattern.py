@@ -1,9 +1,10 @@
 """What a grep pattern means, and what can be known of its hits before a file is read line by line.
 
 The dialect is that of the package `regex` in its version 0 (so nearly that of Python's `re`, with `\\p{..}`
-and `[[:alpha:]]`), applied to one line at a time, without the line's ending. Two things are milder: braces that
-are no repetition stand for themselves (`interface{}`), and `\\x{41}` is a character. Within what Python, Rust
-and PCRE share (literals, classes, groups, alternatives, repetitions, anchors, `\\b`) it agrees with ripgrep.
+and `[[:alpha:]]`), applied to one line at a time, without the line's ending. Two things are milder: braces
+that are no repetition stand for themselves (`interface{}`), and `\\x{41}` is a character. Within what Python,
+Rust and PCRE share (literals, classes, groups, alternatives, repetitions, anchors, `\\b`) it agrees with
+ripgrep.
 
 From a pattern of that shared part two cheaper questions are made, both with "yes" for every file that has a
 hit: `needles`, texts one of which must occur, and `for_ripgrep`, an expression for Rust's engine.
@@ -53,9 +54,11 @@ class Pattern:
     for_ripgrep: str | None
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the pattern means its own letters."""
-        return self.literal or regex.escape(self.source, special_only=True) == self.source
+    def finds_itself(self) -> bool:
+        """Whether each line that holds the pattern's own text matches it."""
+        if self.literal or regex.escape(self.source, special_only=True) == self.source:
+            return True
+        return not set("^$\\(") & set(self.source) and self.expression.fullmatch(self.source) is not None
 
 
 @functools.lru_cache(maxsize=64)
@@ -71,10 +74,11 @@ def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
             "literal=true, or put a backslash before each of ( ) [ ] { } . * + ? ^ $ | \\ meant as itself."
         ) from None
     try:
-        shared = _Reader(text, ignore_case).read()
+        reader = _Reader(text, ignore_case)
+        shared = reader.read()
     except _NotShared:
         return Pattern(source, literal, ignore_case, expression, None, (), None)
-    across = regex.compile(text, flags | regex.MULTILINE)
+    across = regex.compile(reader.shortened(), flags | regex.MULTILINE)
     needles = tuple(sorted(shared.needles)) if shared.needles else ()
     return Pattern(source, literal, ignore_case, expression, across, needles, shared.rust)
 
@@ -127,6 +131,21 @@ class _Reader:
         self._text = text
         self._position = 0
         self._ignore_case = ignore_case
+        self._depth = 0
+        self._branches = 1  # of the whole pattern
+        self._first: tuple[int, int, int] | None = None
+
+    def shortened(self) -> str:
+        """The pattern without the repetition it begins with: each line it matches still matches.
+
+        `x+=` and `x=` hold in the same lines, but a backtracking engine tries the first from every x to the
+        last of them.
+        """
+        if self._first is None or self._branches > 1:
+            return self._text
+        atom_end, end, least = self._first
+        kept = self._text[:atom_end] + (f"{{{least}}}" if least > 1 else "") if least else ""
+        return kept + self._text[end:]
 
     def read(self) -> _Part:
         part = self._alternatives()
@@ -145,10 +164,14 @@ class _Reader:
         return character
 
     def _alternatives(self) -> _Part:
+        self._depth += 1
         branches = [self._sequence()]
         while self._peek() == "|":
             self._position += 1
             branches.append(self._sequence())
+        self._depth -= 1
+        if not self._depth:
+            self._branches = len(branches)
         if len(branches) == 1:
             return branches[0]
         needles: frozenset[str] | None = frozenset()
@@ -179,6 +202,7 @@ class _Reader:
     def _repeated(self) -> _Part:
         start = self._position
         part = self._atom()
+        atom_end = self._position
         least, most = self._repetition()
         if (least, most) == (1, 1):
             return part
@@ -192,6 +216,8 @@ class _Reader:
             raise _NotShared
         if least > 1000 or (most or 0) > 1000:
             raise _NotShared  # Rust refuses large automata
+        if not start:
+            self._first = atom_end, self._position, least
         bounds = f"{{{least},{'' if most is None else most}}}"
         needles = part.needles if part.exact is None else frozenset({part.exact}) if part.exact else None
         return _Part(f"(?:{part.rust}){bounds}{'?' if lazy else ''}", None, needles if least else None)

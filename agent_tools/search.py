@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -31,6 +31,10 @@ _MAX_LINE_BYTES = 64 << 20
 # they bound a pattern whose backtracking explodes.
 _MATCH_SECONDS = (0.05, 0.4, 2.0)
 _SHORT_TEXT = 1 << 16
+# So many files are read sooner than ripgrep starts (about 5 ms).
+_OWN_SHARE = 300
+# So many lines that hold the needle and yet do not match make the expression the better question.
+_PATIENCE = 50
 # Nearly every source file comes whole with one read of this size, and a buffer of it costs next to nothing.
 _FIRST_READ = 1 << 16
 # O_NONBLOCK: a pipe that took a file's place must not hold the search.
@@ -92,59 +96,92 @@ class Tally:
     unreadable: list[str] = field(default_factory=list)
 
 
-def search_files(
-    root: str, names: Iterable[str], pattern: Pattern, tally: Tally, guard: Guard, context: int = 0
-) -> Iterator[FileHits]:
-    """The hits in the files `names` below `root`, in order, until the tally is used up.
+class Search:
+    """One search below a folder; used once, by one thread.
 
-    The search then goes on to the next hit, so that `tally.more` is the truth.
+    `aside`, a literal pattern, is looked for on the way as long as nothing matched; `aside_found` is the
+    first file and line with it.
     """
-    finder = _Finder(pattern, guard)
-    for name, data in _candidates(root, names, pattern, finder, tally, guard):
-        guard()
-        try:
-            hits = _search_file(os.path.join(root, name), name, data, finder, tally, context)
-        except OSError:
-            tally.unreadable.append(name)
-            continue
-        if hits is not None:
-            yield hits
-        if tally.more:
-            return
 
+    def __init__(
+        self,
+        root: str,
+        pattern: Pattern,
+        tally: Tally,
+        guard: Guard,
+        *,
+        context: int = 0,
+        aside: Pattern | None = None,
+    ) -> None:
+        self.aside_found: tuple[str, int] | None = None
+        self._folder = os.path.join(root, "")
+        self._tally = tally
+        self._guard = guard
+        self._context = context
+        self._finder = _Finder(pattern, guard)
+        self._aside = _Finder(aside, guard) if aside else None
+        self._ignore_case = pattern.ignore_case
+        self._expression = pattern.for_ripgrep
+        if aside and self._expression is not None:
+            self._expression = f"{self._expression}|{aside.for_ripgrep}" if aside.for_ripgrep else None
 
-def _candidates(
-    root: str, names: Iterable[str], pattern: Pattern, finder: _Finder, tally: Tally, guard: Guard
-) -> Iterator[tuple[str, bytes | None]]:
-    program = find_ripgrep() if pattern.for_ripgrep is not None else None
-    if program is None or pattern.for_ripgrep is None:
-        yield from _sieve_ourselves(root, names, finder.may_match, tally, guard)
-        return
-    for name in sieve(program, pattern.for_ripgrep, pattern.ignore_case, root, names, guard):
-        yield name, None
+    def run(self, names: Iterable[str]) -> Iterator[FileHits]:
+        """The hits in the files `names`, in order, until the tally is used up.
 
-
-def _sieve_ourselves(
-    root: str, names: Iterable[str], may_match: Callable[[bytes], bool], tally: Tally, guard: Guard
-) -> Iterator[tuple[str, bytes | None]]:
-    """The files that may hold a hit, with their bytes when one read got them all."""
-    folder = os.path.join(root, "")
-    for count, name in enumerate(names):
-        if not count & 63:
-            guard()
-        try:
-            descriptor = os.open(folder + name, _OPEN_FLAGS)
+        The search then goes on to the next hit, so that `tally.more` is the truth.
+        """
+        for name, data in self._candidates(iter(names)):
+            self._guard()
             try:
-                data = os.read(descriptor, _FIRST_READ)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            tally.unreadable.append(name)
-            continue
-        if len(data) == _FIRST_READ:
+                hits = _search_file(self._folder + name, name, data, self._finder, self._tally, self._context)
+                if hits is not None:
+                    self._aside = None
+                    yield hits
+                elif self._aside is not None:
+                    self._look_aside(self._aside, name, data)
+            except OSError:
+                self._tally.unreadable.append(name)
+            if self._tally.more:
+                return
+
+    def _look_aside(self, aside: _Finder, name: str, data: bytes | None) -> None:
+        found = _search_file(self._folder + name, name, data, aside, Tally(1), 0)
+        if found is not None:
+            self.aside_found = name, 0 if found.is_binary else found.blocks[0][0].number
+            self._aside = None
+
+    def _candidates(self, names: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
+        """The files that may hold a hit, with their bytes when they are known already."""
+        program = find_ripgrep() if self._expression is not None else None
+        if program is None or self._expression is None:
+            yield from self._sieve_ourselves(names)
+            return
+        arguments = (program, self._expression, self._ignore_case, self._folder)
+        for name, data in self._sieve_ourselves(islice(names, _OWN_SHARE)):
+            if data is not None or any(sieve(*arguments, [name], self._guard)):
+                yield name, data
+        for name in sieve(*arguments, names, self._guard):
             yield name, None
-        elif may_match(data):
-            yield name, data
+
+    def _sieve_ourselves(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        folder = self._folder
+        may_match = self._finder.may_match
+        for count, name in enumerate(names):
+            if not count & 63:
+                self._guard()
+            try:
+                descriptor = os.open(folder + name, _OPEN_FLAGS)
+                try:
+                    data = os.read(descriptor, _FIRST_READ)
+                finally:
+                    os.close(descriptor)
+            except OSError:
+                self._tally.unreadable.append(name)
+                continue
+            if len(data) == _FIRST_READ:
+                yield name, None
+            elif may_match(data) or (self._aside is not None and self._aside.may_match(data)):
+                yield name, data
 
 
 def _search_file(
@@ -243,6 +280,7 @@ class _Finder:
                 needles.append(needle.encode("latin-1"))
         self._needles = tuple(needles)
         self._only_needle = needles[0] if len(needles) == 1 and not pattern.ignore_case else None
+        self._misses = 0
 
     def may_match(self, data: bytes) -> bool:
         """False only for the bytes of a file without a hit."""
@@ -291,6 +329,12 @@ class _Finder:
             line = self._match(number, _line_text(window[start:end]))
             if line is not None:
                 yield line
+            else:
+                self._misses += 1
+                if self._misses > _PATIENCE and self._pattern.across is not None:
+                    self._only_needle = None
+                    yield from self._find_across(window[end + 1 :], number + 1)
+                    return
             position = window.find(needle, end)
 
     def _find_across(self, window: bytes, first_number: int) -> Iterator[Line]:
