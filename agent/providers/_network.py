@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 
 import httpcore
 
+from agent.providers._chunks import ChunkMerger
+
 # How often a pending connect looks whether it was cut. Shutting the socket down wakes it on Linux only.
 _CONNECT_SLICE = 0.02
 # The head start of an address over the next, as in RFC 8305: a dead IPv6 route costs this, not the timeout.
@@ -50,6 +52,7 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
         self.ended = False
         self.deadline: float | None = None
         self._lock = threading.Lock()
+        self._merger = ChunkMerger()
         self._cut = False
         self._resolved = threading.Event()
         self._socket: socket.socket | None = None
@@ -148,23 +151,27 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
     # --- talking ---
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        while data := self._receive(max_bytes, timeout):
+            self.received = True
+            if merged := self._merger.feed(data):
+                return merged
+        self._raise_if_cut(httpcore.ReadError)
+        self.ended = True
+        return b""
+
+    def _receive(self, max_bytes: int, timeout: float | None) -> bytes:
         assert self._socket is not None
         try:
             self._set_timeout(self._bounded(timeout))
-            data = self._socket.recv(max_bytes)
+            return self._socket.recv(max_bytes)
         except TimeoutError as exc:
             raise httpcore.ReadTimeout(f"i/o timeout: no data for {timeout or 0:g} s ({self._peer})") from exc
         except OSError as exc:
             raise httpcore.ReadError(self._words(_phrase(exc), exc)) from exc
-        if data:
-            self.received = True
-        else:
-            self._raise_if_cut(httpcore.ReadError)
-            self.ended = True
-        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         assert self._socket is not None
+        self._merger.restart()
         rest = memoryview(buffer)
         try:
             self._set_timeout(timeout)

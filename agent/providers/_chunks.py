@@ -1,0 +1,94 @@
+"""Makes few large chunks of the many small ones of an HTTP/1.1 response.
+
+Model servers send each event as a chunk of its own, and the pure-Python parser below httpx spends some ten
+microseconds on each: most of what an event costs. Chunks that arrived in one read carry no information in
+their borders, so they are joined before the parser sees them. What is not understood passes unchanged, for
+the parser to judge.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
+_INFORMATIONAL = re.compile(rb"HTTP/1\.1 1\d\d")
+# The parser gives up on longer heads, and a size line is a few digits.
+_MAX_HEAD = 100 * 1024
+_MAX_SIZE_LINE = 1024
+
+
+class ChunkMerger:
+    """Fed with the bytes of one connection as they are read; `restart` comes before each response.
+
+    Holds back nothing but an unfinished size line, so data is never delayed. Not thread-safe.
+    """
+
+    __slots__ = ("_feed", "_head", "_left", "_size_line")
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A new response follows."""
+        self._feed = self._in_head
+        self._head = b""
+        self._size_line = b""  # its beginning, when a read ended inside it
+        self._left = 0  # bytes of the current chunk still to come, its line end included
+
+    def feed(self, data: bytes) -> bytes:
+        """What the parser is to read instead; empty when only framing has come so far."""
+        return self._feed(data)
+
+    def _in_head(self, data: bytes) -> bytes:
+        seen = len(self._head)
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0:
+            if len(self._head) > _MAX_HEAD:
+                self._feed = _unchanged
+            return data
+        head, body = self._head[: end + 4], self._head[end + 4 :]
+        self._head = b""
+        if _INFORMATIONAL.match(head):  # another head follows
+            return head[seen:] + (self._in_head(body) if body else b"")
+        self._feed = self._in_body if _CHUNKED.search(head) else _unchanged
+        return head[seen:] + self._feed(body)
+
+    def _in_body(self, data: bytes) -> bytes:
+        parts, start = self._rest_of_chunk(data)
+        data = self._size_line + data if self._size_line else data
+        self._size_line = rest = b""
+        while start < len(data):
+            line_end = data.find(b"\r\n", start)
+            if line_end < 0 and len(data) - start <= _MAX_SIZE_LINE:
+                self._size_line = data[start:]
+                break
+            size = _size(data[start:line_end])
+            if size <= 0:  # the last chunk and its trailers, or nothing we know
+                self._feed, rest = _unchanged, data[start:]
+                break
+            begin = line_end + 2
+            parts.append(data[begin : begin + size])
+            start = begin + size + 2
+        self._left = max(0, start - len(data)) if not (self._size_line or rest) else 0
+        joined = b"".join(parts)
+        return (b"%x\r\n%b\r\n" % (len(joined), joined) if joined else b"") + rest
+
+    def _rest_of_chunk(self, data: bytes) -> tuple[list[bytes], int]:
+        """What `data` brings of a chunk that began earlier, and where the next one starts."""
+        if not self._left:
+            return [], 0
+        return [data[: max(0, self._left - 2)]], self._left
+
+
+def _unchanged(data: bytes) -> bytes:
+    return data
+
+
+def _size(line: bytes) -> int:
+    """The size that a chunk's first line gives; -1 when it is no such line."""
+    digits = line.partition(b";")[0].strip()
+    try:
+        return int(digits, 16) if digits.isalnum() else -1
+    except ValueError:
+        return -1
