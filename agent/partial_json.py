@@ -27,7 +27,7 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     try:
         value = _loads(text)
         if isinstance(value, str):
-            value = _loads(value)
+            value = _unwrapped(value)
     except (ValueError, RecursionError) as error:
         return parse_partial_object(
             text
@@ -37,6 +37,14 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(value, dict):
         return {}, f"the arguments must be a JSON object, got {_kind(value)}"
     return value, ""
+
+
+def _unwrapped(text: str) -> Any:
+    """The value that was encoded as a string once more, or the string itself when it is just that."""
+    try:
+        return _loads(text)
+    except ValueError:
+        return text
 
 
 def parse_partial_object(text: str) -> dict[str, Any]:
