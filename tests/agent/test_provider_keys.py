@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from agent.errors import ConfigurationError
 from agent.models import Model
 from agent.providers._keys import api_key, endpoint

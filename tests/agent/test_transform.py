@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+
 from agent.messages import (
     AssistantMessage,
     CustomMessage,
@@ -38,7 +39,9 @@ BLIND = Model("m", "some-api", "some-provider")
 IMAGE = ImageContent("aGk=", "image/png")
 
 
-def turn(*blocks: object, stop: str = "toolUse", model: str = "m", provider: str = "some-provider") -> Message:
+def turn(
+    *blocks: object, stop: str = "toolUse", model: str = "m", provider: str = "some-provider"
+) -> Message:
     return AssistantMessage(blocks, "some-api", provider, model, stop_reason=stop, timestamp=7)  # type: ignore[arg-type]
 
 
@@ -69,7 +72,13 @@ def outline(placed: list[Placed]) -> list[str]:
 
 def test_a_whole_history_is_kept_as_it_is() -> None:
     messages = [UserMessage("a"), calls("t1", "t2"), result("t1"), result("t2"), turn(TextContent("x"))]
-    assert outline(arrange(messages)) == ["user", "assistant:t1,t2", "result:t1=ok", "result:t2=ok", "assistant:"]
+    assert outline(arrange(messages)) == [
+        "user",
+        "assistant:t1,t2",
+        "result:t1=ok",
+        "result:t2=ok",
+        "assistant:",
+    ]
 
 
 def test_an_aborted_call_and_its_results_are_left_out() -> None:
@@ -208,7 +217,9 @@ def test_signed_thinking_stays_verbatim_within_the_provider() -> None:
 
 
 def test_unsigned_thinking_stays_thinking_for_the_same_model_and_blank_one_goes() -> None:
-    assert assistant_blocks(turn(ThinkingContent("a"), ThinkingContent(" ")), TARGET) == [ThinkingContent("a")]
+    assert assistant_blocks(turn(ThinkingContent("a"), ThinkingContent(" ")), TARGET) == [
+        ThinkingContent("a")
+    ]
     assert assistant_blocks(turn(ThinkingContent("a"), model="older"), TARGET) == [TextContent("a")]
 
 
@@ -227,7 +238,10 @@ def test_signatures_of_text_and_calls_are_for_the_same_model_only() -> None:
     call = ToolCall("1", "ls", {}, "sig")
     content = (TextContent("t", "sig"), call)
     assert assistant_blocks(turn(*content), TARGET) == list(content)
-    assert assistant_blocks(turn(*content, model="older"), TARGET) == [TextContent("t"), ToolCall("1", "ls", {})]
+    assert assistant_blocks(turn(*content, model="older"), TARGET) == [
+        TextContent("t"),
+        ToolCall("1", "ls", {}),
+    ]
 
 
 def test_a_server_block_is_its_display_text_elsewhere() -> None:
