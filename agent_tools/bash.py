@@ -19,7 +19,7 @@ from agent_tools.environment import command_environment, filtered_environment
 from agent_tools.paths import resolve
 from agent_tools.process import Command, Ending
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
-from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size
+from agent_tools.truncate import MAX_BYTES, MAX_LINES, cut_line, format_size
 
 if TYPE_CHECKING:
     from agent_tools.jobs import JobTable
@@ -154,10 +154,7 @@ class _Runner:
 
 
 def _start(spawn: Spawn) -> Command:
-    bash = shutil.which("bash", path=spawn.env.get("PATH", os.defpath))
-    if bash is None:
-        hint = "; on Windows it comes with Git for Windows (Git Bash)" if os.name == "nt" else ""
-        raise ToolFailure(f"bash was not found on PATH, so the command was not run{hint}")
+    bash = _find_bash(spawn.env.get("PATH", os.defpath))
     try:
         return Command([bash, "-c", spawn.command], cwd=spawn.cwd, env=spawn.env)
     except ValueError as error:
@@ -174,11 +171,25 @@ def _start(spawn: Spawn) -> Command:
         raise ToolFailure(f"bash could not be started: {error.strerror or error}") from None
 
 
+def _find_bash(path: str) -> str:
+    if os.name == "nt":
+        # The first bash on PATH may be the one that starts a Linux of its own; Git has the one for files here.
+        git = shutil.which("git", path=path)
+        bash = os.path.join(os.path.dirname(git), "..", "bin", "bash.exe") if git else ""
+        if os.path.isfile(bash):
+            return os.path.normpath(bash)
+    if bash := shutil.which("bash", path=path) or "":
+        return bash
+    hint = "; on Windows it needs Git Bash, which comes with Git for Windows" if os.name == "nt" else ""
+    raise ToolFailure(f"bash was not found on PATH, so the command was not run{hint}")
+
+
 def _missing_directory(cwd: str) -> ToolFailure:
     what = "no longer exists as a directory" if os.path.exists(cwd) else "no longer exists"
     return ToolFailure(
-        f"The working directory {cwd} {what}, so the command was not run (nor anywhere else, where it could "
-        "do harm). A worktree may have been removed, a temporary directory cleaned up or a branch switched. "
+        f"The working directory {cut_line(cwd)} {what}, so the command was not run (nor anywhere else, where "
+        "it could do harm). A worktree may have been removed, a temporary directory cleaned up or a branch "
+        "switched. "
         "Pass `cwd` with the absolute path of a directory that exists, or create this one again."
     )
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from agent_tools.capture import Capture
 from agent_tools.process import Command, Ending
 from agent_tools.tool import Arguments, Cancel, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.truncate import cut_line
 
 # More servers and watchers than one task needs; a model that starts jobs in a loop is told.
 MAX_RUNNING = 32
@@ -67,7 +68,10 @@ class Job:
         return "\n\n".join(part for part in (recent.text.removesuffix("\n"), recent.notice) if part)
 
     def wait(self, pattern: regex.Pattern[str] | None, timeout: float, cancel: Cancel) -> str:
-        """Wait until unread output matches or the job ends; returns what happened, in words."""
+        """Wait until unread output matches or the job ends; returns what happened, in words.
+
+        Raises ToolFailure when it is cancelled.
+        """
         deadline = time.monotonic() + timeout
         seen = -1
         with self._changed:
@@ -84,7 +88,7 @@ class Job:
             if time.monotonic() >= deadline:
                 return f"nothing of that happened within {timeout:g} s"
             if cancel.is_set():
-                return "the wait was aborted"
+                raise ToolFailure(f"the wait was aborted; {self.id} goes on")
             seen, searched = received, max(searched, line_start)
             with self._changed:
                 if self._capture.received_bytes == seen and self._ending is None:
@@ -151,7 +155,7 @@ class JobTable:
             job = self._jobs.get(job_id.strip())
             known = ", ".join(self._jobs) or "none"
         if job is None:
-            raise ToolFailure(f"there is no job {job_id!r}; jobs: {known}")
+            raise ToolFailure(f"there is no job {cut_line(job_id, 40)!r}; jobs: {known}")
         return job
 
     def close(self) -> None:

@@ -6,8 +6,10 @@ when the interpreter exits, every process of that session is killed, whatever pr
 (`timeout`, `set -m`). A process that made a session of its own (`setsid`, a daemon) is left alone, and an
 output pipe it still holds is let go of after a short grace.
 
-POSIX only. No thread is made here: the caller's thread reads the output and notices timeout, cancellation
-and exit between reads.
+No thread is made: the caller's reads the output and notices timeout, cancellation and exit between reads.
+
+Windows has no sessions. There a timeout or a cancellation kills the tree below the shell, but what a shell
+has left behind when it ends lives on.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -23,6 +24,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from agent_tools.pipes import Pipe, open_pipe
 
 if TYPE_CHECKING:
     from agent_tools.tool import Cancel
@@ -33,8 +36,6 @@ DRAIN_GRACE = 0.05
 # Output already in the pipe is read after the grace too, on a machine too busy to do it in time. No pipe
 # holds more than this (Linux's default limit for one is 1 MiB, and 64 KiB is what they start with).
 PIPE_CAPACITY = 1 << 20
-# A pipe gives at most its 64 KiB per read on Linux and macOS.
-READ_SIZE = 1 << 16
 # Polling steps in seconds: fine at first, for short commands; the longest bounds how late a cancellation
 # or the exit of a shell whose pipe stays open is noticed, and costs 50 wake-ups per second.
 FIRST_STEP, LONGEST_STEP = 0.0001, 0.02
@@ -44,7 +45,7 @@ REAP_PATIENCE = 1.0
 KILL_PASSES = 5
 
 # Without waitid (macOS before Python 3.13) an exit is seen by reaping; the kill comes right after.
-_CAN_PEEK = hasattr(os, "waitid")
+_waitid = getattr(os, "waitid", None)
 
 # Session ids (the shells' pids) of all running commands. Plain set operations only, atomic without a lock:
 # a signal handler that calls kill_all() may interrupt any line of this file.
@@ -94,10 +95,8 @@ class Command:
         self._popen = _spawn(argv, cwd, env)
         self.pid = self._popen.pid
         assert self._popen.stdout is not None
-        self._pipe = self._popen.stdout
+        self._pipe: Pipe = open_pipe(self._popen.stdout)
         self._open = True
-        self._poll = select.poll()
-        self._poll.register(self._pipe.fileno(), select.POLLIN)
 
     def output(self, *, timeout: float | None, cancel: Cancel) -> Iterator[bytes]:
         """Yield what the command writes, as it comes, until it ends or is stopped; `ending` is set then.
@@ -128,7 +127,7 @@ class Command:
         """How it ended; known once `output` is exhausted or the command is closed."""
         code = self._popen.returncode
         # Nobody waited for it to go (see REAP_PATIENCE): the signal it was sent says what it will be.
-        code = -signal.SIGKILL if code is None else code
+        code = -9 if code is None else code
         # It may have ended well by itself while the clock ran out.
         return Ending(code, "" if code == 0 else self._stopped)
 
@@ -157,11 +156,11 @@ class Command:
         self.close()
 
     def _exited(self) -> bool:
-        if not _CAN_PEEK:
+        if _waitid is None:
             return self._popen.poll() is not None
         try:
             # The zombie is left: while it is there, nobody else can get its pid or its session's id.
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            return _waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             return True
 
@@ -171,12 +170,10 @@ class Command:
             if cancel is not None:
                 cancel.wait(seconds)
             return b""
-        if not self._poll.poll(max(seconds, 0) * 1000):
-            return b""
-        chunk = os.read(self._pipe.fileno(), READ_SIZE)
-        if not chunk:
+        chunk = self._pipe.read(seconds)
+        if chunk == b"":
             self._let_go()
-        return chunk
+        return chunk or b""
 
     def _drain(self) -> Iterator[bytes]:
         """Kill the session and yield what is still in the pipe."""
@@ -242,6 +239,8 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
             stderr=subprocess.STDOUT,
             bufsize=0,
             start_new_session=True,
+            # What keeps a Ctrl-C away on Windows, and a console window.
+            creationflags=0x0800_0200 if os.name == "nt" else 0,
         )
         _live.add(popen.pid)
         return popen
@@ -251,6 +250,10 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
 
 def _kill_session(session: int) -> None:
     """Kill the shell's group, then whatever in its session moved to another group."""
+    if os.name == "nt":
+        tree = ["taskkill", "/F", "/T", "/PID", str(session)]
+        subprocess.run(tree, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return
     _kill_group(session)
     seen: set[int] = set()
     for _ in range(KILL_PASSES):

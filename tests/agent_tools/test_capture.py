@@ -7,7 +7,6 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from agent_tools.truncate import MAX_BYTES
 
 
 @pytest.fixture(autouse=True)
-def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where logs go in these tests."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    yield tmp_path
+    return tmp_path
 
 
 def captured(*pieces: str | bytes) -> Captured:
