@@ -12,8 +12,9 @@ import re
 
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
 _INFORMATIONAL = re.compile(rb"HTTP/1\.1 1\d\d")
-# The parser gives up on longer heads, and a size line is a few digits.
+# The parser gives up on longer heads and on more digits; a size line with extensions is short.
 _MAX_HEAD = 100 * 1024
+_MAX_DIGITS = 20
 _MAX_SIZE_LINE = 1024
 
 
@@ -89,6 +90,6 @@ def _size(line: bytes) -> int:
     """The size that a chunk's first line gives; -1 when it is no such line."""
     digits = line.partition(b";")[0].strip()
     try:
-        return int(digits, 16) if digits.isalnum() else -1
+        return int(digits, 16) if digits.isalnum() and len(digits) <= _MAX_DIGITS else -1
     except ValueError:
         return -1
