@@ -173,7 +173,7 @@ def _start(spawn: Spawn) -> Command:
 
 def _find_bash(path: str) -> str:
     if os.name == "nt":
-        # The first bash on PATH may be the one that starts a Linux of its own; Git has the one for files here.
+        # The first bash on PATH may be the one that starts a Linux of its own; the one of Git works here.
         git = shutil.which("git", path=path)
         bash = os.path.join(os.path.dirname(git), "..", "bin", "bash.exe") if git else ""
         if os.path.isfile(bash):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -102,6 +103,7 @@ class Command:
         """Yield what the command writes, as it comes, until it ends or is stopped; `ending` is set then.
 
         Yields b"" now and then while nothing comes. `timeout` is in seconds from now; None waits for ever.
+        Raises ChildProcessError when somebody else has taken the exit code.
         """
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         step = FIRST_STEP
@@ -162,7 +164,11 @@ class Command:
             # The zombie is left: while it is there, nobody else can get its pid or its session's id.
             return _waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            return True
+            # Said, because Popen would take it for success.
+            raise ChildProcessError(
+                errno.ECHILD,
+                "the exit code is lost: this program ignores SIGCHLD, or something in it waits for any child",
+            ) from None
 
     def _read(self, seconds: float, cancel: Cancel | None = None) -> bytes:
         """Wait so long for output; b"" when none came, or when the pipe was found to be at its end."""

@@ -223,6 +223,17 @@ def test_there_is_no_input_and_no_terminal() -> None:
     assert run("read x; echo got:$x; cat; (: </dev/tty) 2>/dev/null || echo none")[0] == b"got:\nnone\n"
 
 
+def test_an_exit_code_that_is_lost_is_not_taken_for_success() -> None:
+    code = (
+        f"import signal, sys; sys.path[:0] = {[os.getcwd(), *sys.path]!r}\n"
+        "from agent_tools.bash import bash_tool\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "print(bash_tool('/')(command='exit 3').text)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("bash failed: the exit code is lost: this program ignores SIGCHLD")
+
+
 def test_a_command_that_cannot_start_leaves_nothing() -> None:
     before = descriptors()
     with pytest.raises(FileNotFoundError):
