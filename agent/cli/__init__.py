@@ -1,0 +1,1 @@
+"""The command `agent`: one way of showing a run per file."""

@@ -24,6 +24,11 @@ _HOMES = {"ErrorClass": "agent.retry", "classify_error": "agent.retry"}
 _MODULES = {"openai-completions": "agent.providers.openai_completions"}
 
 
+def is_supported(api: str) -> bool:
+    """True when there is a client for that wire format."""
+    return api in _MODULES
+
+
 def default_stream_fn(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
     """Stream with the wire format that `model.api` names; what an agent without its own function uses."""
     home = _MODULES.get(model.api)

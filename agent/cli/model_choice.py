@@ -1,0 +1,68 @@
+"""Which model a command uses: the flag, the environment, or the first provider with a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from agent.errors import ConfigurationError
+from agent.models import PROVIDERS, Model, get_model
+from agent.providers import is_supported
+
+LOCAL = "local/smollm2"
+
+
+def choose_name(flag: str | None, environ: Mapping[str, str]) -> str | None:
+    """The name of the model to use, or None when nothing says so."""
+    named = flag or environ.get("AGENT_MODEL")
+    if named:
+        return named
+    for name, provider in PROVIDERS.items():
+        if provider.default_model and is_supported(provider.api) and _has_key(name, environ):
+            return f"{name}/{provider.default_model}"
+    return None
+
+
+def no_model_text(environ: Mapping[str, str]) -> str:
+    """What to say when no model can be chosen: the variables to set, and what needs none."""
+    usable = [n for n, p in PROVIDERS.items() if p.key_variables and is_supported(p.api)]
+    variables = ", ".join(PROVIDERS[name].key_variables[0] for name in usable)
+    lines = [
+        f"no model: set one of {variables}, or name a model with --model or AGENT_MODEL",
+        "(for example --model ollama/qwen3 for a server on this machine). `agent demo` needs no key.",
+    ]
+    waiting = [n for n, p in PROVIDERS.items() if not is_supported(p.api) and _has_key(n, environ)]
+    if waiting:
+        found = ", ".join(PROVIDERS[name].key_variables[0] for name in waiting)
+        lines.append(
+            f"{found} is set, but its wire format is not built yet; OpenRouter serves those models too."
+        )
+    return "\n".join(lines)
+
+
+@contextmanager
+def opened_model(name: str, base_url: str, environ: Mapping[str, str]) -> Iterator[Model]:
+    """The model of that name; a local one is served while the context lasts.
+
+    The server is `base_url`, else `<PROVIDER>_BASE_URL`, else the provider's own.
+    """
+    provider = name.partition("/")[0]
+    base_url = base_url or environ.get(f"{provider.upper()}_BASE_URL", "")
+    if name == LOCAL and not base_url:
+        from agent.local_model import LocalServer
+
+        with LocalServer() as server:
+            yield server.model
+        return
+    model = get_model(name)
+    if not is_supported(model.api):
+        raise ConfigurationError(
+            f"{name}: its wire format {model.api} is not built yet; models of OpenAI, OpenRouter, Groq, "
+            "DeepSeek, Ollama and every server that speaks Chat Completions work"
+        )
+    yield replace(model, base_url=base_url) if base_url else model
+
+
+def _has_key(provider: str, environ: Mapping[str, str]) -> bool:
+    return any(environ.get(variable) for variable in PROVIDERS[provider].key_variables)

@@ -1,0 +1,98 @@
+"""What may be written on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+from collections.abc import Sequence
+
+from agent.thinking import THINKING_LADDER
+
+# A forgotten run should not go on all night; a long task needs a few dozen turns.
+DEFAULT_MAX_TURNS = 100
+
+_EPILOG = """\
+The model is --model, else AGENT_MODEL, else that of the first provider whose key is in the environment.
+Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrupted.
+
+  agent "fix the failing test"             work in this folder
+  git diff | agent -p "review this"        standard input is added to the prompt
+  agent demo                               see it work, without a key
+"""
+
+
+def run_parser() -> argparse.ArgumentParser:
+    """The parser of `agent [options] [prompt]`."""
+    parser = argparse.ArgumentParser(
+        prog="agent",
+        description="A coding agent at work in this folder.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("words", nargs="*", metavar="prompt", help="what to do")
+    parser.add_argument("-p", "--prompt", help="what to do; '-' reads it from standard input")
+    _shared(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object per event")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print the answers alone")
+    parser.add_argument("--system-prompt", metavar="TEXT", default="", help="use this instead of our own")
+    parser.add_argument("--append-system-prompt", metavar="TEXT", default="", help="add this to it")
+    parser.add_argument("--cwd", metavar="DIR", default=".", help="work in this folder")
+    parser.add_argument(
+        "--pass-env",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="let commands see this variable although its name says that it is a secret; may be repeated",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
+    return parser
+
+
+def demo_parser() -> argparse.ArgumentParser:
+    """The parser of `agent demo`."""
+    parser = argparse.ArgumentParser(
+        prog="agent demo",
+        description="Repair a small broken project in a temporary folder, then run its tests.",
+    )
+    _shared(parser)
+    parser.add_argument("--project", metavar="DIR", help="repair a copy of this project instead of ours")
+    parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="PROVIDER/ID", help="for example openai/gpt-5-mini, ollama/qwen3")
+    parser.add_argument(
+        "--base-url", metavar="URL", default="", help="the server, when not the provider's own"
+    )
+    parser.add_argument("--thinking", choices=tuple(reversed(THINKING_LADDER)), default="off")
+    parser.add_argument("--tools", metavar="A,B", type=_names, help="only these tools; 'none' for none")
+    parser.add_argument(
+        "--max-turns",
+        metavar="N",
+        type=_positive,
+        default=DEFAULT_MAX_TURNS,
+        help=f"stop after this many answers (default {DEFAULT_MAX_TURNS})",
+    )
+
+
+def _names(text: str) -> Sequence[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return [] if names == ["none"] else names
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("steady-agent")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,126 @@
+"""Shows a run as plain lines: answers as they stream, a line per tool call, a few lines of its result."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from agent.events import (
+    AutoResume,
+    Event,
+    MessageEnd,
+    MessageUpdate,
+    StreamRetry,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
+from agent.messages import AssistantMessage, ImageContent
+from agent.stream import TextDelta, TextEnd
+from agent.tools import ToolResult
+
+# A terminal obeys control characters; what a model or a file says must not command it.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_RESULT_LINES = 5
+_LINE = 160
+
+
+class PlainRenderer:
+    """A subscriber that writes to a text stream. Called on the worker thread only.
+
+    `quiet` shows the answers alone. When the reader of the stream has gone, `on_closed` is called once and
+    nothing more is written.
+    """
+
+    def __init__(
+        self, out: TextIO, *, quiet: bool = False, err: TextIO | None = None, on_closed: Callable[[], object]
+    ) -> None:
+        self._out = out
+        self._err = err or sys.stderr
+        self._quiet = quiet
+        self._on_closed = on_closed
+        self._at_line_start = True
+        self.closed = False
+
+    def __call__(self, event: Event) -> None:
+        if self.closed:
+            return
+        try:
+            self._show(event)
+        except (BrokenPipeError, ValueError):  # ValueError: the stream object itself was closed
+            self.closed = True
+            self._on_closed()
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case MessageUpdate(stream_event=TextDelta(delta=delta)):
+                self._write(delta)
+                self._out.flush()
+            case MessageUpdate(stream_event=TextEnd()):
+                self._end_line()
+            case MessageEnd(message=AssistantMessage()):
+                self._end_line()
+                self._out.flush()
+            case StreamRetry() | AutoResume():
+                self._end_line()
+                print(f"[{_short(event.error_message)}; trying again]", file=self._err, flush=True)
+            case ToolExecutionStart() if not self._quiet:
+                self._end_line()
+                self._line(f"[{event.tool_name}] {title(event.arguments, event.display_hint)}".rstrip())
+                self._out.flush()
+            case ToolExecutionEnd() if not self._quiet:
+                self._result(event.result, event.is_error)
+
+    def _result(self, result: ToolResult, is_error: bool) -> None:
+        lines = result.text.rstrip().split("\n")
+        mark = "!" if is_error else "|"
+        more = [f"... {len(lines) - _RESULT_LINES} more lines"] if len(lines) > _RESULT_LINES else []
+        # What went wrong stands at the end.
+        shown = [*more, *lines[-_RESULT_LINES:]] if is_error else [*lines[:_RESULT_LINES], *more]
+        for line in shown:
+            self._line(f"  {mark} {_short(line)}".rstrip())
+        images = [block for block in result.content if isinstance(block, ImageContent)]
+        for image in images:
+            self._line(f"  {mark} ({image.mime_type} image)")
+        self._out.flush()
+
+    def _write(self, text: str) -> None:
+        text = _CONTROL.sub("", text)
+        if text:
+            self._out.write(text)
+            self._at_line_start = text.endswith("\n")
+
+    def _line(self, text: str) -> None:
+        self._write(text + "\n")
+
+    def _end_line(self) -> None:
+        if not self._at_line_start:
+            self._write("\n")
+
+
+def title(arguments: Mapping[str, Any], hint: Any) -> str:
+    """The header of a call: the arguments its display hint names, else all of them, on one line."""
+    shown = getattr(hint, "title_args", None)
+    if shown:
+        parts = [
+            _title_part(arg, arguments[arg.name]) for arg in shown if arguments.get(arg.name) is not None
+        ]
+    else:
+        parts = [f"{name}={value}" for name, value in arguments.items()]
+    return _short(" ".join(parts))
+
+
+def _title_part(arg: Any, value: Any) -> str:
+    text = f"/{value}/" if arg.style == "pattern" else str(value)
+    return f"{arg.label} {text}" if arg.label else text
+
+
+def _short(text: str) -> str:
+    """The text on one line, cut to fit."""
+    line = (
+        " ".join(_CONTROL.sub("", text.replace("\n", " ")).split())
+        if "\n" in text
+        else _CONTROL.sub("", text)
+    )
+    return line if len(line) <= _LINE else line[: _LINE - 3] + "..."

@@ -1,0 +1,1 @@
+"""Converts the amounts of a recipe."""
