@@ -1,0 +1,178 @@
+"""Whatever a history holds, the request made of it is well formed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.completions import API, LOCAL
+
+from agent.messages import (
+    AssistantMessage,
+    CustomMessage,
+    ImageContent,
+    Message,
+    ServerContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+    message_to_json,
+)
+from agent.models import Model
+from agent.providers._completions_compat import compat_for
+from agent.providers.openai_completions import _body, _tool_names
+from agent.stream import AgentContext, StreamOptions
+
+# Few ids, so that they are used again; odd ones among them.
+IDS = st.sampled_from(["a", "b", "call_0", "call_0_2", "", "x|fc_1", "x|fc_2", "é/é", "y" * 60, "y" * 61])
+# Blank, control, astral and half characters.
+TEXTS = st.text(alphabet=st.sampled_from('a \n\t\\"\x00é\u2028😀\ud800\udfff\ud83d\ude00'), max_size=6)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+NAMES = st.sampled_from(["ls", "foo.bar baz", "", "é" * 70, "n\ud800"])
+IMAGES = st.builds(ImageContent, st.just("aGk="), st.just("image/png"))
+USER_CONTENT = TEXTS | st.lists(st.builds(TextContent, TEXTS) | IMAGES, max_size=3)
+ARGUMENTS = st.dictionaries(TEXTS, JSON, max_size=2)
+BLOCKS = st.lists(
+    st.builds(TextContent, TEXTS)
+    | st.builds(ThinkingContent, TEXTS, st.none() | st.just("reasoning_content"), st.booleans())
+    | st.builds(
+        ToolCall, IDS, NAMES, st.dictionaries(TEXTS, JSON, max_size=2), st.none() | st.just('{"d":1}')
+    )
+    | st.builds(ServerContent, st.just("search"), st.just("{}"), st.none() | TEXTS),
+    max_size=4,
+)
+TURNS = st.builds(
+    AssistantMessage,
+    BLOCKS,
+    st.just(API) | st.just("other-api"),
+    st.just("local") | st.just("other"),
+    st.just("m") | st.just("older"),
+    stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "aborted"]),
+)
+RESULTS = st.builds(
+    ToolResultMessage,
+    IDS,
+    NAMES,
+    st.lists(st.builds(TextContent, TEXTS) | IMAGES, max_size=2),
+    st.booleans(),
+    meta=st.none() | st.dictionaries(st.just("hash"), TEXTS, max_size=1),
+)
+HISTORIES = st.lists(
+    st.builds(UserMessage, USER_CONTENT) | TURNS | RESULTS | st.builds(CustomMessage, st.just("note")),
+    max_size=12,
+)
+MODELS = st.builds(
+    lambda reasoning, images, compat: replace(
+        LOCAL, reasoning=reasoning, input=("text", "image") if images else ("text",), compat=compat
+    ),
+    st.booleans(),
+    st.booleans(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "requires_tool_result_name": st.booleans(),
+            "requires_assistant_after_tool_result": st.booleans(),
+            "requires_thinking_as_text": st.booleans(),
+            "requires_reasoning_content_on_assistant_messages": st.booleans(),
+            "requires_mistral_tool_ids": st.booleans(),
+            "cache_control_format": st.just("anthropic"),
+        },
+    ),
+)
+SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=None)
+
+
+def body_of(history: list[Message], model: Model, system: str = "") -> bytes:
+    return _body(model, AgentContext(system, history), StreamOptions(), compat_for(model), _tool_names(()))
+
+
+def check(messages: list[dict[str, Any]]) -> None:
+    """The rules of OpenAI for `messages`; AssertionError names the first that is broken."""
+    waiting: list[str] = []
+    used: set[str] = set()
+    for number, message in enumerate(messages):
+        role = message["role"]
+        assert role in ("system", "user", "assistant", "tool")
+        assert role != "system" or number == 0, "the system prompt comes first"
+        if role == "tool":
+            assert waiting, "a result stands directly after the calls of its turn"
+            assert waiting.pop(0) == message["tool_call_id"], "results are in the order of the calls"
+            assert isinstance(message["content"], str)
+        else:
+            assert not waiting, "every call has its result before the next message"
+        if role == "assistant":
+            waiting = check_turn(message, used)
+        elif role != "tool" or isinstance(message["content"], str):
+            check_content(message["content"])
+    assert not waiting, "every call has its result at the end"
+
+
+def check_turn(message: dict[str, Any], used: set[str]) -> list[str]:
+    calls = message.get("tool_calls")
+    assert calls is None or calls, "no empty list of calls"
+    if calls is None:
+        check_content(message["content"])
+    ids = [call["id"] for call in calls or ()]
+    for call in calls or ():
+        assert call["id"] not in used, "an id is used once"
+        used.add(call["id"])
+        assert 0 < len(call["id"]) <= 40
+        assert set(call["id"]) <= LEGAL
+        assert 0 < len(call["function"]["name"]) <= 64
+        assert set(call["function"]["name"]) <= LEGAL
+        assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    return ids
+
+
+def check_content(content: Any) -> None:
+    assert content, "no empty message"
+    if isinstance(content, str):
+        assert content.strip(), "no blank message"
+        return
+    for part in content:
+        assert part["type"] in ("text", "image_url")
+        assert part["type"] != "text" or part["text"].strip(), "no blank part"
+
+
+LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+@SETTINGS
+@given(HISTORIES, MODELS, TEXTS)
+def test_any_history_makes_a_well_formed_request(history: list[Message], model: Model, system: str) -> None:
+    body = json.loads(body_of(history, model, system).decode("utf-8"), parse_constant=refuse)
+    check(body["messages"])
+
+
+@SETTINGS
+@given(HISTORIES, MODELS)
+def test_a_second_request_is_the_same_and_the_history_unchanged(history: list[Message], model: Model) -> None:
+    before = [repr(message_to_json(message)) for message in history]
+    assert body_of(history, model) == body_of(history, model)
+    assert [repr(message_to_json(message)) for message in history] == before
+
+
+@SETTINGS
+@given(HISTORIES, HISTORIES)
+def test_what_was_encoded_for_one_model_does_not_leak_to_another(
+    history: list[Message], more: list[Message]
+) -> None:
+    """Encoding for other models and longer histories in between changes nothing."""
+    fresh = body_of(history, LOCAL)
+    body_of(more + history, LOCAL)
+    body_of(history, replace(LOCAL, id="older", input=("text",)))
+    body_of(history, replace(LOCAL, compat={"requires_mistral_tool_ids": True}))
+    assert body_of(history, LOCAL) == fresh
+
+
+def refuse(word: str) -> None:
+    raise AssertionError(f"{word} is no JSON")
