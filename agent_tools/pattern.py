@@ -271,7 +271,7 @@ class _Reader:
         if character in "dDsSwW":
             return _Part(rf"(?:[\{character}{_RUST_WIDE}]|{_RUST_BYTE})")
         if character == "b":
-            return _Part(r"\b" if self._beside_a_letter(start) else "")
+            return _Part(r"(?-u:\b)" if self._beside_a_letter(start) else "")
         if character == "B":
             return _Part("")
         if character in "tfv":
@@ -287,12 +287,15 @@ class _Reader:
     def _beside_a_letter(self, start: int) -> bool:
         """Whether the `\\b` at `start` stands next to a plain ASCII letter that it is sure to touch.
 
-        Elsewhere Rust, which sees bytes where we may see Latin-1 letters, could miss a boundary.
+        There a boundary is one for bytes too, whatever follows on its other side; elsewhere Rust, which sees
+        bytes where we may see Latin-1 letters, could miss one.
         """
-        following = self._text[start + 2 : start + 4]
-        if regex.match(r"\w(?![*?{])", following, regex.ASCII):
+        letter = "[A-Za-z0-9_]"
+        if self._ignore_case:
+            letter = "[A-HJLM-RT-Za-hjlm-rt-z0-9_]"  # i, k and s have relatives outside ASCII
+        if regex.match(rf"{letter}(?![*?{{])", self._text[start + 2 : start + 4]):
             return True
-        return bool(regex.search(r"(?<!\\)\w$", self._text[:start], regex.ASCII))
+        return bool(regex.search(rf"(?<!\\){letter}$", self._text[:start]))
 
     def _literal(self, character: str) -> _Part:
         if character in "\n\r":
@@ -303,16 +306,16 @@ class _Reader:
             if 0x80 <= code <= 0xFF:
                 rust = rf"(?:{rust}|(?-u:\x{code:X}))"
             return _Part(rust, exact=character)
+        # Rust leaves the Turkish pairs of i and I out.
         if code >= 0x80:
-            return _Part(f"(?:{_RUST_WIDE}|{_RUST_BYTE})")
-        # Only Python pairs the dotted capital I with i.
-        return _Part(r"[i\x{130}]" if character in "iI" else rust, exact=character.lower())
+            return _Part(f"(?:[i{rust}]|{_RUST_WIDE}|{_RUST_BYTE})")
+        return _Part(r"[i\x{130}\x{131}]" if character in "iI" else rust, exact=character.lower())
 
     def _class(self) -> _Part:
         negated = self._peek() == "^"
         self._position += negated
         members: list[str] = []
-        wide = negated or self._ignore_case
+        wide = False
         while True:
             if self._peek() == "]" and members:
                 self._position += 1
@@ -321,6 +324,9 @@ class _Reader:
             members.append(text)
             wide = wide or is_wide
         inside = f"[{'^' if negated else ''}{''.join(members)}]"
+        if wide and self._ignore_case:
+            inside += "|i"
+        wide = wide or negated or self._ignore_case
         return _Part(f"(?:{inside}|{_RUST_WIDE}|{_RUST_BYTE})" if wide else inside)
 
     def _member(self) -> tuple[str, bool]:

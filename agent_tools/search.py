@@ -41,6 +41,7 @@ _FIRST_READ = 1 << 16
 _OPEN_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
+_MARK = codecs.BOM_UTF8
 _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -293,7 +294,7 @@ class _Finder:
         if self._pattern.across is None:
             return True
         try:
-            return self._search(self._pattern.across, _window_text(data)) is not None
+            return self._search(self._pattern.across, _window_text(data.removeprefix(_MARK))) is not None
         except _TooSlow:
             return True
 
@@ -340,7 +341,9 @@ class _Finder:
     def _find_across(self, window: bytes, first_number: int) -> Iterator[Line]:
         text = _window_text(window)
         number, counted, position = first_number, 0, 0
-        while position < len(text):
+        # After a final line feed no line follows, after anything else even an empty one counts.
+        last = len(text) - window.endswith(b"\n")
+        while position <= last:
             try:
                 found = self._search(self._pattern.across, text, position)
             except _TooSlow:
@@ -353,7 +356,7 @@ class _Finder:
             end = text.find("\n", start)
             end = len(text) if end < 0 else end
             number += text.count("\n", counted, start)
-            if start < len(text):
+            if start <= last:
                 line = self._match(number, text[start:end])
                 if line is not None:
                     yield line
@@ -444,5 +447,5 @@ def _as_utf8(blocks: Iterable[bytes]) -> Iterator[bytes]:
             if encoding:
                 decoder = codecs.getincrementaldecoder(encoding)("replace")
                 block = block[2:]
-            block = block.removeprefix(codecs.BOM_UTF8)
+            block = block.removeprefix(_MARK)
         yield decoder.decode(block).encode("utf-8", "replace") if decoder else block
