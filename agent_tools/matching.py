@@ -64,14 +64,17 @@ class Haystack:
         needle = normalise(quoted)
         if not needle.strip():
             return
-        # Blanks dropped from the end of the quotation stand for the end of a line, not for nothing.
-        needs_line_end = quoted[-1:].isspace() and not quoted.endswith("\n")
+        # Blanks dropped from the end of the quotation stand for the same blanks or the end of a line.
+        last_line = _fold(quoted).rpartition("\n")[2]
+        blanks = last_line[len(last_line.rstrip()) :]
         for start in _positions(self._normal, needle):
             end = start + len(needle)
-            if needs_line_end and self._normal[end : end + 1] not in ("", "\n"):
-                continue
-            line, from_ = self._place(start, needs_line_end)
-            _, to = self._place(end, needs_line_end)
+            if blanks and self._normal[end : end + 1] not in ("", "\n"):
+                if not self._normal.startswith(blanks, end):
+                    continue
+                end += len(blanks)
+            line, from_ = self._place(start, False)
+            _, to = self._place(end, bool(blanks))
             # A place inside of one character's normal form, such as the f of a ligature, is no place.
             if from_ is not None and to is not None and normalise(self.lf[from_:to]) == needle:
                 yield Match(self._original(from_), self._original(to), line + 1, False)
@@ -122,9 +125,11 @@ class Haystack:
 
 def normalise(text: str) -> str:
     """The form in which quotations are compared; it has the same lines."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_TYPOGRAPHY)
-    return "\n".join([line.rstrip() for line in text.split("\n")])
+    return "\n".join([line.rstrip() for line in _fold(text).split("\n")])
+
+
+def _fold(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_TYPOGRAPHY)
 
 
 def _positions(text: str, needle: str) -> Iterator[int]:
