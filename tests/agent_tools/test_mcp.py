@@ -1,0 +1,43 @@
+"""The MCP server without its SDK; with it: tests/doors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WITHOUT = (
+    "import sys; sys.modules['mcp'] = None; from agent_tools.mcp import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_without_the_sdk_the_error_names_the_extra(tmp_path: Path) -> None:
+    done = run(WITHOUT, "--root", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == "error: mcp is not installed: pip install 'steady-agent[mcp]'\n"
+    assert done.stdout == ""
+
+
+def test_an_old_sdk_is_refused_by_name() -> None:
+    code = "import sys, types; sys.modules['mcp'] = types.ModuleType('mcp'); "
+    done = run(code + "from agent_tools.mcp import make_server; make_server([])")
+    assert done.stderr.rstrip().endswith("older than 2: pip install 'steady-agent[mcp]'")
+
+
+@pytest.mark.parametrize("arguments", [("--root", "/no/such/folder"), ("--nonsense",)])
+def test_a_wrong_call_is_told_with_its_usage(arguments: tuple[str, ...]) -> None:
+    done = run(WITHOUT, *arguments)
+    assert done.returncode == 2
+    assert "usage: python -m agent_tools.mcp" in done.stderr
