@@ -10,8 +10,9 @@ from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing import EditArguments
 from agent_tools.paths import find_existing, require_path
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
-from agent_tools.truncate import format_size, keep_head
+from agent_tools.truncate import cut_line, format_size, keep_head
 
+_ROW_LENGTH = 2000  # characters; a minified file shall not fill the answer with one row
 _NOTICE_BYTES = 200  # kept free for the notice, so that the whole answer stays within the limit
 
 DESCRIPTION = """\
@@ -28,10 +29,11 @@ def editdiff_tool(cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = 
         edited = prepare_edit(arguments, path, context, reader)
         diff = generate_diff(edited.before, edited.after)
         details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
-        shown = keep_head(diff.text)
+        rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])
+        shown = keep_head(rows)
         if not shown.truncated:
-            return Result(diff.text or "Only invisible characters would change.", details)
-        shown = keep_head(diff.text, max_bytes=shown.max_bytes - _NOTICE_BYTES)
+            return Result(rows or "Only characters that cannot be shown would change.", details)
+        shown = keep_head(rows, max_bytes=shown.max_bytes - _NOTICE_BYTES)
         details["truncation"] = shown.summary()
         notice = (
             f"[Showing rows 1-{shown.output_lines} of {shown.total_lines} "

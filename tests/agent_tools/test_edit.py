@@ -1,0 +1,472 @@
+"""edit: the quoted text is replaced, and no other byte of the file changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_tools.edit import edit_tool
+from agent_tools.read import read_tool
+from agent_tools.tool import Context, Result
+
+
+class Desk:
+    """One file and the tool to edit it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "f"
+        self.tool = edit_tool(folder)
+
+    def put(self, content: str | bytes) -> Desk:
+        self.path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return self
+
+    def edit(self, old: str, new: str) -> Result:
+        return self.tool(path="f", oldText=old, newText=new)
+
+    @property
+    def bytes(self) -> bytes:
+        return self.path.read_bytes()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+CHANGES = [
+    # content, old, new, result
+    pytest.param("hello world", "hello", "goodbye", "goodbye world", id="a word"),
+    pytest.param("a\nb\nc\nd\n", "b\nc", "X\nY\nZ", "a\nX\nY\nZ\nd\n", id="several lines"),
+    pytest.param("a\nb\nc\n", "b\n", "", "a\nc\n", id="a line deleted"),
+    pytest.param("", "", "new", "new", id="an empty file filled"),
+    pytest.param("no end", "end", "END", "no END", id="no final line feed"),
+    pytest.param(
+        b"line1\r\nline2\r\nline3\r\n", "line1\nline2", "ONE\nTWO", b"ONE\r\nTWO\r\nline3\r\n", id="E01"
+    ),
+    pytest.param("a\nb\nc\n", "a\r\nb", "x\r\ny", "x\ny\nc\n", id="E02"),
+    pytest.param(b"10%\r20%\rdone\nkeep\n", "keep", "KEEP", b"10%\r20%\rdone\nKEEP\n", id="E05"),
+    pytest.param(
+        b"\xef\xbb\xbfhello\n\xe4\xb8\xad\n",
+        "hello",
+        "hello2",
+        b"\xef\xbb\xbfhello2\n\xe4\xb8\xad\n",
+        id="E06",
+    ),
+    pytest.param(
+        b"\xef\xbb\xbfa\r\nb\r\n", "\ufeffa\nb\n", "a\nc\n", b"\xef\xbb\xbfa\r\nc\r\n", id="mark and CRLF"
+    ),
+    pytest.param(
+        "untouched   \nreplace me   \nafter\ntrailing   \n",
+        "replace me\nafter",
+        "DONE\nDONE2",
+        "untouched   \nDONE\nDONE2\ntrailing   \n",
+        id="E08",
+    ),
+    pytest.param(
+        'x = "Alice";\n// \u201cq\u201d \u2014 n\ny\u00a0= 1;\n',
+        "x = \u201cAlice\u201d;",
+        'x = "Bob";',
+        'x = "Bob";\n// \u201cq\u201d \u2014 n\ny\u00a0= 1;\n',
+        id="E09",
+    ),
+    pytest.param(b"# caf\xe9\nx = 1\n", "x = 1", "x = 2", b"# caf\xe9\nx = 2\n", id="E16"),
+    pytest.param(b"# caf\xe9\n", "caf\u00e9", "th\u00e9", b"# th\xe9\n", id="Latin-1 stays Latin-1"),
+    pytest.param(
+        "größe\n".encode() + b"\xff\nx\n", "größe", "maß", "maß\n".encode() + b"\xff\nx\n", id="damaged"
+    ),
+    pytest.param(
+        "ö\nö\nü\n".encode() + b"\xe9\n", "\u00e9", "e", "ö\nö\nü\n".encode() + b"e\n", id="as read shows"
+    ),
+    pytest.param("name=a\n".encode("utf-16"), "name=a", "name=b", "name=b\n".encode("utf-16"), id="E18"),
+    pytest.param(
+        "name=a\n".encode("utf-16-be"), "=a", "=é中", "name=é中\n".encode("utf-16-be"), id="UTF-16 bare"
+    ),
+    pytest.param("a\nb\r\nc\r\n", "b", "B", "a\nB\r\nc\r\n", id="mixed endings stay"),
+    pytest.param(
+        "a\nb\r\nc\nd\r\n", "a\nb\nc\nd", "a\nb\nC\nd", "a\nb\r\nC\nd\r\n", id="repeated lines stay"
+    ),
+    pytest.param("a\r\nb\n", "a", "x\ny", "x\r\ny\r\nb\n", id="new lines end like their neighbour"),
+    pytest.param("a\nb\r\n", "a\n", "a\nx\n", "a\nx\r\nb\r\n", id="an inserted line ends like the next one"),
+    pytest.param(b"a\r\nlast", "last", "x\ny", b"a\r\nx\r\ny", id="the last line follows the one before"),
+    pytest.param("one", "one", "x\r\ny", "x\ny", id="LF where nothing else is known"),
+    pytest.param("a\rb\nX\n", "X", "p\rq", "a\rb\np\rq\n", id="a lone CR in newText is data"),
+    pytest.param(
+        "line one   \nline two  \nline three\n",
+        "line one\nline two\n",
+        "replaced\n",
+        "replaced\nline three\n",
+        id="trailing blanks are swallowed with their line",
+    ),
+    pytest.param("it\u2019s \u2014 ok\nz", "it's - ok", "it's", "it's\nz", id="at the start"),
+    pytest.param(
+        "a\nit\u2019s", "it's", "\u201cnew\u201d", "a\n\u201cnew\u201d", id="at the end, newText as given"
+    ),
+    pytest.param("it's and it\u2019s", "it's", "X", "X and it\u2019s", id="exact before forgiving"),
+    pytest.param(
+        "def f():\n    a\n    b\n", "a\n    ", "c\n    ", "def f():\n    c\n    b\n", id="indent quoted"
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "old", "new", "result"), CHANGES)
+def test_only_the_quoted_text_changes(
+    desk: Desk, content: str | bytes, old: str, new: str, result: str | bytes
+) -> None:
+    """E01, E02, E05, E06, E08, E09, E16, E18"""
+    outcome = desk.put(content).edit(old, new)
+    assert not outcome.is_error, outcome.text
+    assert desk.bytes == (result.encode() if isinstance(result, str) else result)
+    assert "Edited f" in outcome.text
+
+
+REFUSALS = [
+    # content, old, new, what the error says
+    pytest.param("a\n", "b", "c", ["Could not find", "f"], id="absent"),
+    pytest.param("foo bar foo", "foo", "x", ["2 occurrences", "unique"], id="twice"),
+    pytest.param("foo foo foo", "foo", "x", ["3 occurrences"], id="three times"),
+    pytest.param("a\n", "a", "a", ["No changes"], id="the same"),
+    pytest.param("a\r\nb", "a\r\nb", "a\nb", ["No changes"], id="E03"),
+    pytest.param(
+        "def foo():\n    x = 1\n    y = 2\n    return x + y\n",
+        "    x  =  1",
+        "    x = 100",
+        ["Could not"],
+        id="E10",
+    ),
+    pytest.param("foo\nfoo\nfoo\n", "foo\nfoo\n", "R", ["2 occurrences", "lines 1, 2"], id="E11"),
+    pytest.param("a\n\n\nb\n", "\n\n", "\n", ["2 occurrences"], id="E12"),
+    pytest.param("foo  \nbar\nfoo\t\nbar\n", "foo\nbar", "z", ["2 occurrences", "lines 1, 3"], id="E15"),
+    pytest.param(
+        "hello world   \nhello world\n", "hello world\t", "x", ["2 occurrences"], id="twice, forgiving"
+    ),
+    pytest.param(
+        "hello\r\nworld\r\n---\r\nhello\nworld\n", "hello\nworld\n", "x", ["2 occurrences"], id="mixed"
+    ),
+    pytest.param(
+        "\n".join(["l"] * 9 + ["AAA"] + ["m"] * 379 + ["ZZZ"] + ["q"] * 10),
+        "AAA\nZZZ",
+        "x",
+        ["Could not find"],
+        id="E24",
+    ),
+    pytest.param("abc", "", "x", ["oldText must not be empty"], id="empty"),
+    pytest.param("abc", " \n ", "x", ["oldText must not be empty"], id="blank"),
+    pytest.param("a\rb\nc\n", "a\nb", "x", ["Could not find"], id="a lone CR is no line end"),
+    pytest.param(b"caf\xe9\n", "caf", "\u4e2d", ["Latin-1", "newText", "\u4e2d"], id="not in this encoding"),
+    pytest.param("abc", "b", "\ud83d", ["newText", "surrogate"], id="half a character"),
+]
+
+
+@pytest.mark.parametrize(("content", "old", "new", "said"), REFUSALS)
+def test_what_cannot_be_done_is_told_and_the_file_stays(
+    desk: Desk, content: str | bytes, old: str, new: str, said: list[str]
+) -> None:
+    """E03, E10, E11, E12, E15, E24"""
+    desk.put(content)
+    before = (desk.bytes, desk.path.stat().st_mtime_ns, desk.path.stat().st_ino)
+    outcome = desk.edit(old, new)
+    assert outcome.is_error
+    for words in said:
+        assert words in outcome.text
+    assert (desk.bytes, desk.path.stat().st_mtime_ns, desk.path.stat().st_ino) == before
+
+
+# The answer
+
+
+def test_the_answer_says_what_changed_and_the_details_show_it(desk: Desk) -> None:
+    outcome = desk.put("l1\nl2\nl3\nl4\n").edit("l3", "X")
+    assert "+1 -1 lines" in outcome.text
+    assert outcome.details["diff"] == " 1 l1\n 2 l2\n-3 l3\n+3 X\n 4 l4"
+    assert outcome.details["first_changed_line"] == 3
+    assert outcome.meta is None
+
+
+def test_the_diff_of_a_forgiving_edit_shows_that_block_only(desk: Desk) -> None:
+    """E08"""
+    outcome = desk.put("untouched   \nreplace me   \nafter\ntrailing   \n").edit("replace me\nafter", "D\nE")
+    changed = [row for row in outcome.details["diff"].split("\n") if row[0] in "+-"]
+    assert changed == ["-2 replace me   ", "-3 after", "+2 D", "+3 E"]
+    assert "differed from oldText" in outcome.text
+
+
+def test_the_answer_stays_short_however_much_changes(desk: Desk) -> None:
+    """E27"""
+    outcome = desk.put("a\n").edit("a", "\n".join(map(str, range(5000))))
+    assert len(outcome.text) < 300
+    assert outcome.details["diff"].count("\n+") == 5000
+
+
+def test_the_diff_can_be_sent_as_json_whatever_the_file_holds(desk: Desk) -> None:
+    outcome = desk.put("ö\n".encode() + b"\xff x\n").edit("x", "y")
+    json.dumps(outcome.details, ensure_ascii=False).encode()
+
+
+def test_the_nearest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
+    desk.put("import os\n\ndef compute_total(items):\n    return sum(items)\n")
+    assert "3: def compute_total(items):" in desk.edit("def compute_totals(item):", "x").text
+    assert "4:     return sum(items)" in desk.edit("\treturn sum(items)\n", "x").text
+    assert "3: def compute_total(items):" in desk.edit("def total(items):\n    return sum(items)", "x").text
+
+
+def test_the_search_for_near_lines_is_bounded(desk: Desk) -> None:
+    desk.put("some words here\n" * 600_000)
+    assert "Could not find" in desk.edit("none of these lines\nis here", "x").text
+
+
+# Several edits
+
+
+def edits(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"oldText": old, "newText": new} for old, new in pairs]
+
+
+def test_several_edits_are_found_in_the_original_text(desk: Desk) -> None:
+    desk.put("a\nb\nc\n")
+    assert not desk.tool(path="f", edits=edits(("c", "a"), ("a", "c"))).is_error
+    assert desk.bytes == b"c\nb\na\n"
+
+
+def test_edits_may_touch_each_other(desk: Desk) -> None:
+    desk.put("ab\n")
+    assert not desk.tool(path="f", edits=edits(("a", "x"), ("b", "y"))).is_error
+    assert desk.bytes == b"xy\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (edits(("a\nb", "X"), ("b\nc", "Y")), ["edits[0] and edits[1] overlap", "line 2"]),
+        (edits(("a", "X"), ("a", "Y")), ["overlap"]),
+        (edits(("a", "X"), ("no", "Y"), ("none", "Z")), ["edits[1]: Could not find", "edits[2]: Could not"]),
+        ([{"oldText": "a"}], ["edits.0.newText is required"]),
+        ("no json", ["edits", "array"]),
+        ([3], ["edits.0"]),
+    ],
+)
+def test_edits_that_cannot_all_be_made_change_nothing(desk: Desk, wrong: Any, said: list[str]) -> None:
+    desk.put("a\nb\nc\n")
+    outcome = desk.tool(path="f", edits=wrong)
+    assert outcome.is_error
+    for words in said:
+        assert words in outcome.text
+    assert desk.bytes == b"a\nb\nc\n"
+
+
+@pytest.mark.parametrize("given", [json.dumps(edits(("b", "x"))), edits(("b", "x"))[0], edits(("b", "x"))])
+def test_edits_are_taken_as_models_send_them(desk: Desk, given: Any) -> None:
+    """E23"""
+    desk.put("a\nb\n")
+    assert not desk.tool(path="f", edits=given).is_error
+    assert desk.bytes == b"a\nx\n"
+
+
+def test_arguments_sent_as_json_text_with_raw_line_feeds_are_taken(desk: Desk) -> None:
+    """E23"""
+    desk.put("a")
+    outcome = desk.tool.execute('{"path":"f","oldText":"a","newText":"l1\nl\t2"}')
+    assert not outcome.is_error
+    assert desk.bytes == b"l1\nl\t2"
+
+
+def test_an_empty_list_beside_oldtext_is_ignored_and_both_forms_at_once_are_not(desk: Desk) -> None:
+    desk.put("a")
+    assert not desk.tool(path="f", oldText="a", newText="b", edits=[]).is_error
+    outcome = desk.tool(path="f", oldText="b", newText="c", edits=edits(("b", "d")))
+    assert "not both" in outcome.text
+    assert desk.bytes == b"b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"oldText": "a", "newText": "b"}, "path is required"),
+        ({"path": "", "oldText": "a", "newText": "b"}, "path is required"),
+        ({"path": "f"}, "oldText and newText are required"),
+        ({"path": "f", "oldText": "a"}, "newText is required"),
+        ({"path": "f", "newText": "a"}, "oldText is required"),
+        ({"path": "f", "oldText": 3, "newText": "b"}, "oldText: expected a string"),
+    ],
+)
+def test_missing_and_wrong_arguments_are_named(desk: Desk, arguments: dict[str, Any], said: str) -> None:
+    desk.put("a")
+    outcome = desk.tool.execute(arguments)
+    assert outcome.is_error
+    assert said in outcome.text
+
+
+# The file
+
+
+def test_a_missing_file_a_directory_and_a_pipe_are_errors(desk: Desk) -> None:
+    (desk.folder / "sub").mkdir()
+    os.mkfifo(desk.folder / "pipe")
+    for path, said in (("no", "not found: no"), ("sub", "directory"), ("pipe", "FIFO")):
+        outcome = desk.tool(path=path, oldText="a", newText="b")
+        assert outcome.is_error
+        assert said in outcome.text
+
+
+def test_a_file_that_read_finds_edit_finds_too(desk: Desk) -> None:
+    (desk.folder / "it\u2019s").write_text("a")
+    assert not desk.tool(path="it's", oldText="a", newText="b").is_error
+    assert (desk.folder / "it\u2019s").read_text() == "b"
+
+
+def test_what_read_shows_of_a_marked_file_can_be_edited(desk: Desk) -> None:
+    """R12"""
+    desk.put(b'\xef\xbb\xbf{"a":1}\n')
+    shown = read_tool(desk.folder)(path="f").text
+    assert not desk.edit(shown, "{}\n").is_error
+    assert desk.bytes == b"\xef\xbb\xbf{}\n"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o600])
+def test_an_edit_keeps_the_mode(desk: Desk, mode: int) -> None:
+    """E19"""
+    desk.put("a").path.chmod(mode)
+    desk.edit("a", "b")
+    assert stat.S_IMODE(desk.path.stat().st_mode) == mode
+
+
+def test_an_edit_through_a_link_keeps_the_link(desk: Desk) -> None:
+    """E20"""
+    (desk.folder / "l.txt").symlink_to("f")
+    desk.put("a\n")
+    assert not desk.tool(path="l.txt", oldText="a", newText="b").is_error
+    assert (desk.folder / "l.txt").is_symlink()
+    assert desk.bytes == b"b\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_read_only_file_is_an_error_and_stays(desk: Desk) -> None:
+    desk.put("a").path.chmod(0o444)
+    outcome = desk.edit("a", "b")
+    assert "Permission denied" in outcome.text
+    assert desk.bytes == b"a"
+
+
+def test_a_stale_hash_stops_the_edit(desk: Desk) -> None:
+    digest = read_tool(desk.folder)(path=desk.put("a").path.name).meta["hash"]
+    assert not desk.tool(path="f", oldText="a", newText="b", if_hash=digest).is_error
+    outcome = desk.tool(path="f", oldText="b", newText="c", if_hash=digest)
+    assert "has changed" in outcome.text
+    assert desk.bytes == b"b"
+
+
+class CancelledFromThe(threading.Event):
+    """Is found set from the n-th look on."""
+
+    def __init__(self, look: int) -> None:
+        super().__init__()
+        self.left = look
+
+    def is_set(self) -> bool:
+        self.left -= 1
+        return self.left <= 0
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_a_cancelled_edit_leaves_the_file_as_it_was(desk: Desk, look: int) -> None:
+    stop = CancelledFromThe(look)
+    outcome = desk.put("a").tool.execute({"path": "f", "oldText": "a", "newText": "b"}, Context(cancel=stop))
+    assert stop.left == 0
+    assert "aborted" in outcome.text
+    assert desk.bytes == b"a"
+
+
+def test_the_journal_hears_of_a_change_that_will_be_made_and_of_no_other(desk: Desk) -> None:
+    class Journal:
+        def __init__(self) -> None:
+            self.before: list[bytes] = []
+
+        def before_change(self, path: str) -> None:
+            self.before.append(Path(path).read_bytes())
+
+    journal = Journal()
+    desk.put("a")
+    for old in ("none", "a"):
+        desk.tool.execute({"path": "f", "oldText": old, "newText": "b"}, Context(journal=journal))
+    assert journal.before == [b"a"]
+
+
+def test_edits_at_the_same_time_lose_nothing_however_the_path_is_spelled(desk: Desk) -> None:
+    """E21"""
+    (desk.folder / "link").symlink_to("f")
+    (desk.folder / "sub").mkdir()
+    spellings = ("f", "link", "sub/../f", str(desk.path))
+    content = "\n".join(f"<{n}>" for n in range(1, 101))
+    for run in range(200):
+        desk.put(content)
+        barrier = threading.Barrier(2)
+
+        def edit(number: int, path: str, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait(10)
+            desk.tool(path=path, oldText=f"<{number}>", newText=f"NEW{number}")
+
+        threads = [
+            threading.Thread(target=edit, args=(50, spellings[run % 4])),
+            threading.Thread(target=edit, args=(75, spellings[run // 4 % 4])),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert desk.path.read_text() == content.replace("<50>", "NEW50").replace("<75>", "NEW75")
+
+
+def test_a_forgiving_edit_of_a_large_file_takes_memory_in_proportion(desk: Desk) -> None:
+    content = "".join(f"line {n} \u201cq\u201d of a large file   \n" for n in range(60_000))
+    desk.put(content)
+    tracemalloc.start()
+    try:
+        outcome = desk.edit('line 30000 "q" of a large file\nline 30001', "X")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not outcome.is_error
+    assert outcome.details["first_changed_line"] == 30001
+    assert peak < 40 * len(content)
+
+
+# Delegates
+
+
+def test_delegates_stand_for_the_disk(tmp_path: Path) -> None:
+    buffers = {str(tmp_path / "f"): "\ufeffa\r\nb\r\n"}
+
+    def writer(context: Any, path: str, text: str) -> None:
+        buffers[path] = text
+
+    tool = edit_tool(tmp_path, reader=lambda context, path: buffers[path], writer=writer)
+    assert not tool(path="f", oldText="a\nb", newText="a\nc").is_error
+    assert buffers == {str(tmp_path / "f"): "\ufeffa\r\nc\r\n"}
+    assert "Could not find" in tool(path="f", oldText="x", newText="y").text
+    assert "not found" in tool(path="other", oldText="x", newText="y").text
+
+
+def test_the_error_of_a_writing_delegate_is_told(tmp_path: Path) -> None:
+    def writer(context: Any, path: str, text: str) -> None:
+        raise RuntimeError("the editor is closed")
+
+    tool = edit_tool(tmp_path, reader=lambda context, path: "a", writer=writer)
+    assert "the editor is closed" in tool(path="f", oldText="a", newText="b").text
+
+
+def test_a_model_is_told_the_rules() -> None:
+    tool = edit_tool()
+    for word in ("exactly once", "overlap", "all are made or none", "write"):
+        assert word in tool.description
+    assert set(tool.parameters["properties"]) == {"path", "oldText", "newText", "edits", "if_hash"}
+    assert tool.parameters["required"] == ["path"]
+    assert tool.parameters["properties"]["edits"]["items"]["required"] == ["oldText", "newText"]
+    assert not tool.parallel
