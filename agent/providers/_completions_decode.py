@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from agent.providers._failure import ProviderError
@@ -62,13 +62,15 @@ def decode(
     payloads: Iterable[str | bytes],
     cost: ModelCost | None = None,
     names: Mapping[str, str] | None = None,
+    on_finish: Callable[[], object] | None = None,
 ) -> Iterator[StreamEvent]:
     """The events of an answer, ending in exactly one `StreamDone` or `StreamError`.
 
-    Pure over the `data` payloads. `names` maps tool names on the wire to the tools' own. A `ProviderError`
+    Pure over the `data` payloads. `names` maps tool names on the wire to the tools' own. `on_finish` is
+    called when the answer is complete and only its usage and the end mark are to come. A `ProviderError`
     raised by `payloads` becomes the last event, unless the answer was complete by then.
     """
-    answer = _Answer(cost, names or {})
+    answer = _Answer(cost, names or {}, on_finish)
     feed = answer.feed
     try:
         for payload in payloads:
@@ -172,12 +174,15 @@ def _begins_another(call: _Call, id: str, name: str, arguments: str) -> bool:
 class _Answer:
     """One answer while its chunks arrive; each block has a stream index of its own, in order of arrival."""
 
-    def __init__(self, cost: ModelCost | None, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, cost: ModelCost | None, names: Mapping[str, str], on_finish: Callable[[], object] | None
+    ) -> None:
         self.done = False
         self.over = False
         self.finish_reason = ""
         self._cost = cost
         self._names = names
+        self._on_finish = on_finish
         self._failure = ""
         self._usage: dict[str, Any] | None = None
         self._started = False
@@ -219,6 +224,8 @@ class _Answer:
             self._delta(delta, events)
         finish_reason = choice.get("finish_reason")
         if finish_reason:
+            if self._on_finish is not None and not self.finish_reason:
+                self._on_finish()
             self.finish_reason = str(finish_reason)
         if "usage" in choice and isinstance(choice["usage"], dict):
             self._usage = choice["usage"]

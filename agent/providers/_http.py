@@ -165,6 +165,11 @@ class EventStream:
     ) -> None:
         self._close(drain=not isinstance(error, Exception))
 
+    def expect_end(self, seconds: float) -> None:
+        """The answer is complete: from now on wait for the rest of the body at most `seconds`."""
+        if self._response is not None:
+            _wire(self._response).deadline = time.monotonic() + seconds
+
     # --- one attempt ---
 
     def _send(self, key: str) -> None:

@@ -24,6 +24,9 @@ __all__ = ["build_request", "decode", "stream"]
 logger = logging.getLogger("agent")
 
 _CACHE_KEY_LIMIT = 64  # OpenAI's for prompt_cache_key
+# The usage follows the answer at once; a server that keeps the connection open after it and forgets [DONE]
+# must not hold the answer up for the whole timeout.
+_LAST_CHUNK_SECONDS = 5.0
 _MAX_TOKENS_UNSET = Model("", "", "").max_tokens
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -47,7 +50,9 @@ def stream(model: Model, context: AgentContext, options: StreamOptions) -> Itera
             provider=model.provider,
             first_error=first_error,
         ) as events:
-            yield from decode(events, model.cost, {wire: name for name, wire in names.items()})
+            own_names = {wire: name for name, wire in names.items()}
+            hurry = partial(events.expect_end, _LAST_CHUNK_SECONDS)
+            yield from decode(events, model.cost, own_names, hurry)
     except ProviderError as failure:
         yield StreamError(str(failure), "aborted" if failure.aborted else "error")
     except Exception as error:

@@ -165,6 +165,13 @@ def test_a_broken_connection_ends_the_stream_with_its_text(failure: ProviderErro
     assert end == StreamError(str(failure), stop, Usage(3, total_tokens=3))  # type: ignore[arg-type]
 
 
+def test_the_end_of_the_answer_is_told_once() -> None:
+    told: list[int] = []
+    payloads = [chunk({"content": "x"}), chunk({}, "stop"), chunk({}, "stop"), DONE]
+    list(decode(payloads, on_finish=lambda: told.append(1)))
+    assert told == [1]
+
+
 def test_nothing_is_read_after_done() -> None:
     def payloads() -> Iterator[str]:
         yield chunk({"content": "x"}, "stop")

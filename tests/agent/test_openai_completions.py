@@ -28,6 +28,7 @@ from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
 from agent.messages import ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
+from agent.providers import openai_completions
 from agent.providers.openai_completions import build_request, stream
 from agent.retry import RetryPolicy, classify_error
 from agent.stream import AgentContext, StreamError, StreamEvent, ToolCallStart, build_message
@@ -97,6 +98,16 @@ def test_an_end_without_done_is_a_success_and_one_without_reason_an_error(sse_se
     message = asked(sse_server)
     assert (message.stop_reason, message.text) == ("error", "par")
     assert "stream ended unexpectedly" in message.error_message
+
+
+def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
+    sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_completions, "_LAST_CHUNK_SECONDS", 0.05)
+    sse_server.play(C({"content": "x"}, "stop"), hang())
+    message = asked(sse_server)
+    assert (message.text, message.stop_reason) == ("x", "stop")
+    assert sse_server.disconnected.wait(5)
 
 
 def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
