@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import agent as _package
 from agent.cancel import CancelToken
@@ -46,11 +46,14 @@ from agent.messages import (
 )
 from agent.models import Model, resolve_model
 from agent.retry import RetryPolicy
-from agent.runs import Run, RunMetadata, RunResult, enter_run, new_metadata, refuse_inside
+from agent.runs import Run, RunMetadata, RunResult, enter_run, is_inside, new_metadata, refuse_inside
 from agent.side_query import SideQuery
 from agent.stream import AgentContext, PartialMessage, StreamFn
 from agent.tools import ToolSet
 from agent.usage import ZERO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from agent.event_stream import EventStream
 
 logger = logging.getLogger("agent")
 
@@ -179,7 +182,7 @@ class Agent:
         self._inbox = Inbox(steering_mode, follow_up_mode)
 
         self._lock = threading.Lock()
-        self._tools_lock = threading.Lock()
+        self._tools_lock = threading.RLock()  # a change may make another
         self._messages: list[Message] = list(start.messages or ())
         self._subscribers: tuple[tuple[object, Subscriber], ...] = ()
         self._stream_message: Message | PartialMessage | None = None
@@ -216,19 +219,13 @@ class Agent:
             self._check_free("Wait for it before resuming.")
             if not self._messages:
                 raise NothingToContinueError("no messages to continue from: prompt the agent first")
-            last = self._messages[-1]
-        if not isinstance(last, AssistantMessage):
-            return self._start([])
-        self._check_runnable()
-        steering = self._inbox.poll_steering()
-        queued = steering or self._inbox.poll_follow_ups()
-        if not queued:
-            self._inbox.steer(UserMessage("continue", timestamp=0))
-        try:
-            return self._start(list(queued), skip_first_steering=bool(steering))
-        except AgentBusyError:
-            self._inbox.put_back(steering, [] if steering else queued)
-            raise
+            self._check_runnable_locked()
+            if not isinstance(self._messages[-1], AssistantMessage):
+                return self._accept([])
+            # What is queued is taken in the same step that accepts the run, so none of it can be lost.
+            steering = self._inbox.poll_steering()
+            queued = steering or self._inbox.poll_follow_ups() or [UserMessage("continue", timestamp=0)]
+            return self._accept(queued, skip_first_steering=bool(steering))
 
     def run(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> RunResult:
         """Prompt, wait for the end, and give what came of it.
@@ -241,14 +238,14 @@ class Agent:
         try:
             run.wait()
         except BaseException:
-            self.abort()
+            self.abort_run(run)
             raise
         result = run.result()
         if result.stop == "error":
             raise RunError(result.error or "the run failed", result)
         return result
 
-    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> Any:
+    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> EventStream:
         """Prompt, and iterate over the run's events up to its `agent_end`; also a context manager.
 
         The prompt is made by this call. Leaving early (closing, leaving the `with`, dropping the iterator)
@@ -265,12 +262,21 @@ class Agent:
         Raises RuntimeError inside a run of this agent.
         """
         refuse_inside(self._key, "Agent.wait_for_idle()")
-        return self._idle.wait(timeout)
+        with self._lock:  # a run is settled and the agent idle in one step: who has seen one sees the other
+            idle = self._idle.is_set()
+        return idle or self._idle.wait(timeout)
 
     def abort(self) -> None:
         """Stop the current run, if any; does not wait. What is queued stays queued."""
         with self._lock:
             jobs = [job for job in (self._active, self._waiting) if job is not None]
+        for job in jobs:
+            job.cancel.cancel("aborted")
+
+    def abort_run(self, run: Run) -> None:
+        """Stop that run if it is the current or the waiting one; does not wait."""
+        with self._lock:
+            jobs = [job for job in (self._active, self._waiting) if job is not None and job.run is run]
         for job in jobs:
             job.cancel.cancel("aborted")
 
@@ -285,21 +291,24 @@ class Agent:
             self._stream_message = None
             self._pending_tool_calls = set()
             self._error = ""
-        self._inbox.clear()
+            self._inbox.clear()
 
-    def is_worker_thread(self) -> bool:
-        """True on the thread that runs this agent's runs."""
-        return threading.current_thread() is self._worker
+    def can_wait(self) -> bool:
+        """False where waiting for a run of this agent would never end: inside one, and on its worker."""
+        return not is_inside(self._key) and threading.current_thread() is not self._worker
 
     def close(self) -> None:
-        """Abort the run, if any, and end the worker thread. Idempotent; a closed agent takes no prompts."""
+        """Abort the run, if any, and end the worker thread. Idempotent; a closed agent takes no prompts.
+
+        Waits for the end of the thread, at most three seconds, unless called inside a run of this agent.
+        """
         with self._lock:
             self._closed = True
-            worker, jobs = self._worker, self._jobs
+            worker = self._worker
+            if self._active is None:
+                self._dismiss()
         self.abort()
-        if jobs is not None:
-            jobs.put(None)
-        if worker is not None and not self.is_worker_thread():
+        if worker is not None and self.can_wait():
             worker.join(_CLOSE_TIMEOUT)
 
     def __enter__(self) -> Agent:
@@ -571,20 +580,24 @@ class Agent:
 
     # -- accepting a run -------------------------------------------------------------------------------
 
-    def _start(self, prompts: list[Message], skip_first_steering: bool = False) -> Run:
+    def _start(self, prompts: list[Message]) -> Run:
         """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins."""
         with self._lock:
             self._check_free("Use steer() or follow_up(), or wait for it.")
             self._check_runnable_locked()
             if not prompts and not self._messages:
                 raise NothingToContinueError("no messages to send: the prompt and the conversation are empty")
-            job = self._new_job(prompts, skip_first_steering)
-            self._error = ""
-            if self._active is None:
-                self._launch(job)
-            else:
-                self._waiting = job
-            return job.run
+            return self._accept(prompts)
+
+    def _accept(self, prompts: list[Message], skip_first_steering: bool = False) -> Run:
+        """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made."""
+        job = self._new_job(prompts, skip_first_steering)
+        self._error = ""
+        if self._active is None:
+            self._launch(job)
+        else:
+            self._waiting = job
+        return job.run
 
     def _check_free(self, advice: str) -> None:
         if self._closed:
@@ -595,11 +608,8 @@ class Agent:
     def _is_streaming(self) -> bool:
         return self._waiting is not None or (self._active is not None and not self._finishing)
 
-    def _check_runnable(self) -> None:
-        with self._lock:
-            self._check_runnable_locked()
-
     def _check_runnable_locked(self) -> None:
+        """Raise unless there is everything a run needs: a model, a stream function, a thread."""
         if self._settings.model is None:
             raise ConfigurationError(_NO_MODEL)
         try:
@@ -607,6 +617,22 @@ class Agent:
         except ConfigurationError as error:
             self._error = str(error)
             raise
+        if self._jobs is None:
+            self._hire()
+
+    def _hire(self) -> None:
+        """Start the worker thread. Called under the lock."""
+        jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        worker = threading.Thread(target=_work, args=(jobs,), name=f"agent-worker-{self.name}", daemon=True)
+        worker.start()
+        self._jobs, self._worker = jobs, worker
+        # SimpleQueue.put is safe in a finalizer; at interpreter exit the daemon thread needs no farewell.
+        weakref.finalize(self, jobs.put, None).atexit = False
+
+    def _dismiss(self) -> None:
+        """Tell the worker thread to end once it has done its jobs. Called under the lock."""
+        if self._jobs is not None:
+            self._jobs.put(None)
 
     def _stream_fn_of(self, settings: _Settings) -> StreamFn:
         # The package's attribute is read at each call, so that it can be replaced at any time.
@@ -636,14 +662,7 @@ class Agent:
         self._finishing = False
         self._stream_message = None
         self._idle.clear()
-        if self._jobs is None:
-            self._jobs = SimpleQueue()
-            self._worker = threading.Thread(
-                target=_work, args=(self._jobs,), name=f"agent-worker-{self.name}", daemon=True
-            )
-            # SimpleQueue.put is safe in a finalizer; at interpreter exit the daemon thread needs no farewell.
-            weakref.finalize(self, self._jobs.put, None).atexit = False
-            self._worker.start()
+        assert self._jobs is not None
         self._jobs.put(lambda: self._run_job(job))
 
     # -- on the worker thread --------------------------------------------------------------------------
@@ -654,9 +673,18 @@ class Agent:
             job.context.run(self._run_loop, job, ending)
         except BaseException as error:  # a fault of ours: nobody may wait for ever because of it
             logger.exception("the agent loop failed")
-            ending.fail(f"internal error: {type(error).__name__}: {error}")
+            if not ending.is_told:
+                job.context.run(self._tell_crash, job, ending, error)
         finally:
             self._finish(job, ending)
+
+    def _tell_crash(self, job: _Job, ending: _Ending, error: BaseException) -> None:
+        with self._lock:
+            messages = tuple(self._messages[len(job.history) :])
+        text = f"internal error: {type(error).__name__}: {error}"
+        self._tell(AgentEnd(messages, "error", text, run=job.run.metadata), ending)
+        with self._lock:
+            self._error = text
 
     def _run_loop(self, job: _Job, ending: _Ending) -> None:
         config = self._config(job.settings, job.cancel, job.run.metadata)
@@ -664,21 +692,26 @@ class Agent:
         config.get_follow_up_messages = self._inbox.poll_follow_ups
         config.has_queued_messages = self._inbox.has_messages
         config.mirror = self._mirror
-
-        def emit(event: Event) -> None:
-            if type(event) is MessageUpdate:
-                self._stream_message = event.message
-            else:
-                ending.note(event)
-                self._note(event)
-            for _, subscriber in self._subscribers:
-                try:
-                    subscriber(event)
-                except Exception:
-                    logger.exception("a subscriber failed on %s", event.type)
-
         context = AgentContext(job.settings.system_prompt, job.history, self._tools)
-        agent_loop(job.prompts, context, config, job.stream_fn, emit)
+        try:
+            agent_loop(job.prompts, context, config, job.stream_fn, lambda event: self._tell(event, ending))
+        finally:
+            job.cancel.cancel("the run has ended")  # frees whatever still waits on the run's signal
+
+    def _tell(self, event: Event, ending: _Ending) -> None:
+        """Bring the state up to an event, then tell every subscriber of it."""
+        if type(event) is MessageUpdate:
+            self._stream_message = event.message
+        else:
+            ending.note(event)
+            self._note(event)
+        for _, subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except (
+                BaseException
+            ):  # also SystemExit, which on this thread would end the agent and not the program
+                logger.exception("a subscriber failed on %s", event.type)
 
     def _config(self, settings: _Settings, cancel: CancelToken, run: RunMetadata | None) -> LoopConfig:
         assert settings.model is not None
@@ -735,23 +768,19 @@ class Agent:
                     return
 
     def _finish(self, job: _Job, ending: _Ending) -> None:
-        """End a run and start the one that waits; the run's handle is settled last."""
+        """Settle a run, and start the one that waits or be idle, in one step."""
         with self._lock:
             self._stream_message = None
             self._pending_tool_calls = set()
             self._finishing = False
             self._active, waiting, self._waiting = None, self._waiting, None
-            if ending.failure:
-                self._error = ending.failure
-            if waiting is not None and not self._closed:
+            job.run.settle(ending.result(job.run.run_id))
+            if waiting is not None:
                 self._launch(waiting)
-            elif waiting is not None:
-                waiting.run.settle(RunResult("aborted", run_id=waiting.run.run_id))
-        job.cancel.cancel("the run has ended")
-        job.run.settle(ending.result(job.run.run_id))
-        with self._lock:
-            if self._active is None:
-                self._idle.set()
+                return
+            self._idle.set()
+            if self._closed:
+                self._dismiss()
 
 
 # A tool that ignores its cancellation is given up after one second; this leaves room for that.
@@ -762,7 +791,7 @@ class _Ending:
     """What a run's events say of its end."""
 
     def __init__(self) -> None:
-        self.failure = ""
+        self.is_told = False
         self._end = AgentEnd((), "error")
         self._turns = 0
         self._usage: Usage = ZERO_USAGE
@@ -777,13 +806,9 @@ class _Ending:
                 self._text = message.text or self._text
         elif isinstance(event, AgentEnd):
             self._end = event
-
-    def fail(self, text: str) -> None:
-        self.failure = text
+            self.is_told = True
 
     def result(self, run_id: str) -> RunResult:
-        if self.failure:
-            return RunResult("error", self._turns, self._usage, self._text, error=self.failure, run_id=run_id)
         end = self._end
         return RunResult(end.stop, self._turns, self._usage, self._text, end.messages, (), end.error, run_id)
 

@@ -17,7 +17,8 @@ class EventStream:
     """The events of one run, in order, ending with its `agent_end`.
 
     Threads: the worker puts events on an unbounded queue and is never held up; one thread iterates. Closing,
-    leaving a `with` block or dropping the iterator before the end aborts the run and waits for it.
+    leaving a `with` block or dropping the iterator before the end aborts the run and waits for it (inside a
+    run of the same agent, which can't wait for it, it aborts only).
     """
 
     def __init__(self, agent: Agent, prompt: Any, images: Any) -> None:
@@ -45,7 +46,8 @@ class EventStream:
                 break
         if isinstance(event, AgentEnd):
             self._end()
-            self.run.wait()
+            if self._agent.can_wait():
+                self.run.wait()
         return event
 
     def close(self) -> None:
@@ -53,9 +55,8 @@ class EventStream:
         if self._ended:
             return
         self._end()
-        self._agent.abort()
-        # Dropped by a subscriber of its own run, it can't wait for that run.
-        if not self._agent.is_worker_thread():
+        self._agent.abort_run(self.run)
+        if self._agent.can_wait():
             self.run.wait()
 
     def _end(self) -> None:

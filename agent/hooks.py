@@ -9,9 +9,10 @@ counts as False.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
 from agent.messages import AssistantMessage, Message, ToolResultMessage, UserBlock
 from agent.runs import RunMetadata
@@ -22,7 +23,11 @@ from agent.usage import ZERO_USAGE, Usage
 
 @dataclass(frozen=True, slots=True)
 class ToolCallInfo:
-    """A tool call that is about to run. `turn` counts from 1, `batch_index` from 0."""
+    """A tool call that is about to run. `turn` counts from 1, `batch_index` from 0.
+
+    `cancel` is the run's stop signal: a hook that waits, for a person say, waits on it too, or an abort can't
+    free it.
+    """
 
     id: str
     name: str
@@ -31,11 +36,12 @@ class ToolCallInfo:
     batch_index: int = 0
     batch_size: int = 1
     run: RunMetadata | None = None
+    cancel: CancelToken = field(default_factory=CancelToken)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResultInfo:
-    """A tool call that has run, and its result."""
+    """A tool call that has run, and its result. `cancel` is the run's stop signal."""
 
     id: str
     name: str
@@ -45,11 +51,15 @@ class ToolResultInfo:
     batch_size: int
     run: RunMetadata | None
     result: ToolResult
+    cancel: CancelToken = field(default_factory=CancelToken)
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A run after a turn: its turns and usage so far, and the turn's answer and results."""
+    """A run after a turn: its turns and usage so far, and the turn's answer and results.
+
+    `cancel` is the run's stop signal.
+    """
 
     run: RunMetadata | None = None
     turns: int = 0
@@ -58,6 +68,7 @@ class RunInfo:
     tool_results: tuple[ToolResultMessage, ...] = ()
     context: AgentContext | None = None
     new_messages: tuple[Message, ...] = ()
+    cancel: CancelToken = field(default_factory=CancelToken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,12 +61,6 @@ class Inbox:
         with self._lock:
             return _take(self._follow_ups, self._follow_up_mode)
 
-    def put_back(self, steering: list[Message], follow_ups: list[Message]) -> None:
-        """Undo polls whose messages could not be sent: they are the oldest again."""
-        with self._lock:
-            self._steering.extendleft(reversed(steering))
-            self._follow_ups.extendleft(reversed(follow_ups))
-
     def has_messages(self) -> bool:
         with self._lock:
             return bool(self._steering or self._follow_ups)

@@ -260,23 +260,22 @@ class _Loop:
             return "aborted"
         if self.cut_turns >= _CUT_TURNS_IN_A_ROW:
             return self._end_cut_off()
-        if (
-            self.max_turns is not None
-            and self.turns >= self.max_turns
-            and (not natural or self._has_queued())
-        ):
-            return "max_turns"
+        finished: Stop = "terminated" if terminate else "end_turn"
+        if self.max_turns is not None and self.turns >= self.max_turns:
+            # The queues are not polled any more: what they hold stays there for the next run.
+            return finished if natural and not self._has_queued() else "max_turns"
         pending = self._poll_steering()
         if pending or not natural:
             return pending
-        return self._poll_follow_ups() or ("terminated" if terminate else "end_turn")
+        return self._poll_follow_ups() or finished
 
     def _should_stop(self, message: AssistantMessage, results: tuple[ToolResultMessage, ...]) -> bool:
         test = self.hooks.should_stop_after_turn
         if test is None:
             return False
         context = AgentContext(self.system_prompt, tuple(self.messages), self.tools)
-        info = RunInfo(self.config.run, self.turns, self.usage, message, results, context, tuple(self.new))
+        new = tuple(self.new)
+        info = RunInfo(self.config.run, self.turns, self.usage, message, results, context, new, self.cancel)
         try:
             return bool(test(info))
         except Exception:
@@ -336,8 +335,8 @@ class _Loop:
     def _end_cut_off(self) -> Stop:
         """End a run whose model is cut off inside its calls again and again."""
         self.error = (
-            f"the answer was cut off by the output limit inside its tool calls {self.cut_turns} times running; "
-            "raise max_tokens or ask for smaller steps"
+            "the answer was cut off by the output limit inside its tool calls "
+            f"{self.cut_turns} times running; raise max_tokens or ask for smaller steps"
         )
         self._emit(TurnStart())
         answer = self._finish([], StreamError(self.error), self._now_ms(), may_be_empty=True)
@@ -479,7 +478,7 @@ class _Loop:
             cache_retention=config.cache_retention,
             retry=config.retry,
             max_retry_delay=config.max_retry_delay,
-            on_retry=config.on_retry,
+            on_retry=_logged(config.on_retry),
             on_payload=config.on_payload,
             timeout=config.timeout,
         )
@@ -497,10 +496,10 @@ class _Loop:
         results: list[ToolResultMessage] = []
         terminate = True
         for item in batch.prepare(message, answer.argument_errors):
-            call, arguments, hint = item.call, item.arguments, getattr(item.tool, "display_hint", None)
-            self._emit(ToolExecutionStart(call.id, call.name, arguments, hint))
-
-            result = batch.settle(item, batch.execute(item, self._reporter(item, hint)))
+            batch.find_tool(item)
+            call, hint = item.call, item.display_hint
+            self._emit(ToolExecutionStart(call.id, call.name, item.arguments, hint))
+            result = batch.settle(item, batch.execute(item, self._reporter(item)))
             self._emit(ToolExecutionEnd(call.id, call.name, result, result.is_error, hint))
             told = ToolResultMessage(
                 call.id,
@@ -516,12 +515,12 @@ class _Loop:
             terminate = terminate and result.terminate and not result.is_error
         return tuple(results), terminate
 
-    def _reporter(self, item: PreparedCall, hint: Any) -> Callable[[ToolResult], None]:
+    def _reporter(self, item: PreparedCall) -> Callable[[ToolResult], None]:
+        call, arguments, hint = item.call, item.arguments, item.display_hint
+
         def report(partial: ToolResult) -> None:
-            call = item.call
-            self._emit(
-                ToolExecutionUpdate(call.id, call.name, item.arguments, hint, partial, partial.status_message)
-            )
+            status = partial.status_message
+            self._emit(ToolExecutionUpdate(call.id, call.name, arguments, hint, partial, status))
 
         return report
 
@@ -544,7 +543,11 @@ class _Loop:
             return ()
 
     def _has_queued(self) -> bool:
-        return self.config.has_queued_messages is not None and self.config.has_queued_messages()
+        try:
+            return self.config.has_queued_messages is not None and self.config.has_queued_messages()
+        except Exception:
+            logger.exception("looking for queued messages failed; counted as none")
+            return False
 
     def _announce(self, message: Message) -> None:
         """Tell and record a message that is whole from the start."""
@@ -616,6 +619,20 @@ def _cut_note(error: str) -> str:
         f"Your last answer was cut off mid-tool-call ({error.strip() or 'unknown stream error'}). "
         "The tool was not executed. Please acknowledge this and decide whether to try the call again."
     )
+
+
+def _logged(on_retry: Callable[[int, float, str], object] | None) -> Callable[[int, float, str], None] | None:
+    """The callback as a stream function calls it: one that raises stops no retry."""
+    if on_retry is None:
+        return None
+
+    def told(attempt: int, delay: float, error_text: str) -> None:
+        try:
+            on_retry(attempt, delay, error_text)
+        except Exception:
+            logger.exception("on_retry failed")
+
+    return told
 
 
 def _refresher(get_api_key: Callable[[str], str | None] | None) -> Callable[[str], str] | None:

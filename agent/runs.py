@@ -59,9 +59,11 @@ def current_run() -> RunMetadata | None:
 
 
 def new_metadata(agent_key: object, agent_name: str) -> RunMetadata:
-    """Metadata for a run started here: a child of the current run unless that is the same agent's own."""
+    """Metadata for a run started here: a child of the current run, or a sibling of the agent's own."""
     outer = _current.get()
-    parent = outer.run_id if outer is not None and agent_key not in _inside.get() else ""
+    parent = ""
+    if outer is not None:
+        parent = outer.parent_run_id if is_inside(agent_key) else outer.run_id
     return RunMetadata(f"run_{uuid4().hex}", parent, agent_name)
 
 
@@ -71,9 +73,14 @@ def enter_run(metadata: RunMetadata, agent_key: object) -> None:
     _inside.set(_inside.get() | {agent_key})
 
 
+def is_inside(agent_key: object) -> bool:
+    """True in code that runs as part of a run of that agent."""
+    return agent_key in _inside.get()
+
+
 def refuse_inside(agent_key: object, what: str) -> None:
     """Raise RuntimeError when called from within a run of that agent, where waiting could never end."""
-    if agent_key in _inside.get():
+    if is_inside(agent_key):
         raise RuntimeError(
             f"{what} was called from a tool, hook or subscriber of a run of the same agent: "
             "it would wait for itself"

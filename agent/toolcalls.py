@@ -1,9 +1,9 @@
 """One batch of tool calls in three stages: prepare all, execute each on a thread of its own, settle in call
 order.
 
-Prepare finds the tool, checks the arguments and asks the gate, for the whole batch before anything runs.
-Execute runs one call and waits for its result, its time limit or the stop signal. Settle lets `after_tool`
-change the result and makes the message. Whatever happens, every call gets exactly one result.
+Prepare checks the arguments and asks the gate, for the whole batch before anything runs. Execute finds the
+tool, runs it and waits for its result, its time limit or the stop signal. Settle lets `after_tool` change the
+result. Whatever happens, every call gets exactly one result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agent.errors import ToolError
 from agent.hooks import Hooks, ToolCallInfo, ToolResultInfo
 from agent.messages import AssistantMessage, ToolCall
 from agent.runs import RunMetadata
-from agent.tools import ToolContext, ToolResult, ToolSet, to_result
+from agent.tools import ToolContext, ToolDisplayHint, ToolResult, ToolSet, to_result
 
 logger = logging.getLogger("agent")
 
@@ -41,13 +41,17 @@ _DENIED = "tool call denied"
 
 @dataclass(slots=True)
 class PreparedCall:
-    """A call as it will run: its tool, or the result that settles it without running."""
+    """A call as it will run, or the result that settles it without running."""
 
     call: ToolCall
     arguments: dict[str, Any]
     index: int
     tool: Any = None
     refused: ToolResult | None = None
+
+    @property
+    def display_hint(self) -> ToolDisplayHint | None:
+        return getattr(self.tool, "display_hint", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Batch:
         """All calls, checked and gated. Calls of an answer cut by its length are refused ungated."""
         prepared = []
         for index, call in enumerate(self.calls):
-            item = PreparedCall(call, call.arguments, index, self.tools.get(call.name))
+            item = PreparedCall(call, call.arguments, index)
             if message.stop_reason == "length":
                 item.refused = CUT
             elif self.cancel.is_set():
@@ -74,6 +78,15 @@ class Batch:
                 self._check(item, argument_errors.get(index, ""))
             prepared.append(item)
         return prepared
+
+    def find_tool(self, item: PreparedCall) -> None:
+        """Look the tool up, at the last moment: a call before this one may have added or removed it."""
+        item.tool = self.tools.get(item.call.name)
+        if item.tool is None and item.refused is None:
+            available = ", ".join(self.tools.names()) or "none"
+            item.refused = ToolResult(
+                f"Tool {item.call.name} not found. Available: {available}", is_error=True
+            )
 
     def execute(self, item: PreparedCall, report: Callable[[ToolResult], object]) -> ToolResult:
         """The result of one call; partial results go to `report`, on this thread."""
@@ -95,12 +108,13 @@ class Batch:
         info = ToolResultInfo(
             item.call.id,
             item.call.name,
-            item.arguments,
+            copy.deepcopy(item.arguments),  # theirs to change: the events keep these
             self.turn,
             item.index,
             len(self.calls),
             self.run,
             result,
+            self.cancel,
         )
         try:
             override = hook(info)
@@ -120,32 +134,28 @@ class Batch:
             item.refused = ToolResult(f"the arguments must be a JSON object, got {kind}", is_error=True)
             return
         self._gate(item)
-        if item.refused is None and item.tool is None:
-            available = ", ".join(self.tools.names()) or "none"
-            item.refused = ToolResult(
-                f"Tool {item.call.name} not found. Available: {available}", is_error=True
-            )
 
     def _gate(self, item: PreparedCall) -> None:
         gate = self.hooks.before_tool
         if gate is None:
             return
         call = item.call
-        info = ToolCallInfo(
-            call.id,
-            call.name,
-            copy.deepcopy(item.arguments),
-            self.turn,
-            item.index,
-            len(self.calls),
-            self.run,
-        )
         try:
+            info = ToolCallInfo(
+                call.id,
+                call.name,
+                copy.deepcopy(item.arguments),
+                self.turn,
+                item.index,
+                len(self.calls),
+                self.run,
+                self.cancel,
+            )
             decision = gate(info)
             if decision is None:
                 return
             if decision.updated_input is not None:
-                item.arguments = decision.updated_input
+                item.arguments = copy.deepcopy(decision.updated_input)
             if decision.action != "allow":
                 item.refused = ToolResult(decision.reason or _DENIED, is_error=True)
         except Exception as error:
@@ -166,7 +176,10 @@ class _Execution:
         self._timeout: float | None = getattr(item.tool, "timeout", None)
         self._cancel = parent.child()
         self._inbox: SimpleQueue[tuple[Literal["update", "done", "failed", "cancelled"], Any]] = SimpleQueue()
-        self._settled = False
+        self._ended = False  # by the tool: its outcome is on the queue, or about to be
+        self._settled = False  # by the worker
+        self._stopping = ""
+        self._deadline: float | None = None
         context = ToolContext(item.call.id, self._cancel, self._report, run)
         thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -175,60 +188,80 @@ class _Execution:
             daemon=True,
         )
         self._cancel.on_cancel(lambda: self._inbox.put(("cancelled", None)))
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            self._cancel.cancel("not started")
+            raise
 
     def wait(self, report: Callable[[ToolResult], object]) -> ToolResult:
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        stopping = ""
+        self._deadline = None if self._timeout is None else time.monotonic() + self._timeout
         while True:
             try:
-                kind, value = self._inbox.get(timeout=_remaining(deadline))
+                kind, value = self._next()
             except Empty:
-                if stopping:
-                    return self._give_up(stopping)
-                stopping, deadline = "timeout", time.monotonic() + GRACE
+                if self._ended:
+                    continue
+                if self._stopping:
+                    return self._give_up()
+                self._stop("timeout")
                 self._cancel.cancel("timeout")
                 continue
-            if kind == "update" and not stopping:
+            # The signal itself, not the place of its wake-up in the queue: a tool that saw it first may have
+            # answered before that, and one that floods the queue must not outrun it.
+            if not self._stopping and self._cancel.is_set():
+                self._stop("aborted")
+            if kind == "update" and not self._stopping:
                 report(value)
-            elif kind == "cancelled" and not stopping:
-                stopping, deadline = "aborted", time.monotonic() + GRACE
             elif kind in ("done", "failed"):
                 self._settled = True
                 self._cancel.cancel("settled")
-                return self._outcome(kind, value, stopping)
+                return self._outcome(kind, value)
+
+    def _next(self) -> tuple[str, Any]:
+        """What the tool says next; Empty when its time is over and it has not ended."""
+        remaining = _remaining(self._deadline)
+        if remaining == 0.0 and not self._ended:
+            raise Empty
+        return self._inbox.get(timeout=None if self._ended else remaining)
+
+    def _stop(self, why: str) -> None:
+        self._stopping, self._deadline = why, time.monotonic() + GRACE
 
     def _run(self, context: ToolContext) -> None:
+        outcome: tuple[Literal["done", "failed"], Any]
         try:
             # A copy: what a tool does to its arguments must not change the history.
             value = self._item.tool.execute(copy.deepcopy(self._item.arguments), context)
-            self._inbox.put(("done", to_result(value)))
+            outcome = ("done", to_result(value))
         except BaseException as error:
-            self._inbox.put(("failed", error))
+            outcome = ("failed", error)
+        self._ended = True
+        self._inbox.put(outcome)
 
     def _report(self, partial: ToolResult) -> None:
         if not self._settled:
             self._inbox.put(("update", partial))
 
-    def _give_up(self, stopping: str) -> ToolResult:
+    def _give_up(self) -> ToolResult:
         self._settled = True
         logger.warning(
             "tool %s did not stop within %s s of being told to; its late result will be dropped",
             self._item.call.name,
             GRACE,
         )
-        return self._timed_out("") if stopping == "timeout" else ABORTED
+        return self._timed_out("") if self._stopping == "timeout" else ABORTED
 
-    def _outcome(self, kind: str, value: Any, stopping: str) -> ToolResult:
-        result = value if kind == "done" else self._failure(value, stopping)
-        return self._timed_out(result.text) if stopping == "timeout" else result
+    def _outcome(self, kind: str, value: Any) -> ToolResult:
+        result = value if kind == "done" else self._failure(value)
+        return self._timed_out(result.text) if self._stopping == "timeout" else result
 
     def _timed_out(self, said: str) -> ToolResult:
         text = f"Tool {self._item.call.name} timed out after {self._timeout:g} seconds"
         return ToolResult(f"{said}\n\n{text}" if said else text, is_error=True)
 
-    def _failure(self, error: BaseException, stopping: str) -> ToolResult:
-        if stopping == "aborted":
+    def _failure(self, error: BaseException) -> ToolResult:
+        if self._stopping == "aborted":
             return ABORTED
         if isinstance(error, ToolError):
             return ToolResult(str(error), is_error=True)
