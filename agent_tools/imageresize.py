@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.files import atomic_write, lock_for, open_regular
+from agent_tools.files import lock_for, make_parents, open_regular, store
 from agent_tools.images import (
     MAX_BYTES,
     MAX_HEIGHT,
@@ -129,11 +129,8 @@ def _write(image: ResizedImage, output: str, kind: str, context: Any) -> Result:
             f"the result is {image.mime_type}; output must end in .png, .jpg or .jpeg, not {output}"
         )
     with lock_for(output, context.cancel):
-        journal = getattr(context, "journal", None)
-        if journal is not None:
-            journal.before_change(output)
-        os.makedirs(os.path.dirname(output), exist_ok=True)
-        atomic_write(output, image.data)
+        make_parents(output)
+        store(output, image.data, context)
     text = f"Wrote {output}: {_measures(image)}"
     return Result(text if image.was_resized else f"{text} (unchanged)", details=_details(image))
 
