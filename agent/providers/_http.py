@@ -319,12 +319,12 @@ class EventStream:
         cap = self._options.max_retry_delay or float("inf")
         if failure.retry_after > cap:
             raise ProviderError(
-                f"{failure} (the server asks to wait {failure.retry_after:g} s, "
-                f"more than max_retry_delay of {cap:g} s)",
+                f"{failure} (the server asks to wait {_plain(failure.retry_after)} s, "
+                f"more than max_retry_delay of {_plain(cap)} s)",
                 ErrorClass(failure.kind, False, failure.retry_after),
                 failure.status,
             ) from failure
-        return failure.retry_after or min(waits[attempt - 1], cap)
+        return min(failure.retry_after or min(waits[attempt - 1], cap), threading.TIMEOUT_MAX)
 
     def _wait(self, attempt: int, delay: float, failure: ProviderError) -> None:
         if self._options.on_retry is not None:
@@ -343,6 +343,10 @@ def _chunks(response: httpx.Response) -> Iterator[bytes]:
     if "content-encoding" in response.headers:
         return response.iter_bytes()
     return response.iter_raw()
+
+
+def _plain(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= 1000 else f"{seconds:g}"
 
 
 def _wire(response: httpx.Response) -> Wire:

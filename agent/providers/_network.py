@@ -89,6 +89,7 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
         try:
             sock = _connect_first(found, deadline, lambda: self._cut)
         except TimeoutError as exc:
+            self._raise_if_cut(httpcore.ConnectError)
             raise httpcore.ConnectTimeout(self._words("connection timed out", exc)) from exc
         except OSError as exc:
             raise httpcore.ConnectError(self._words(_phrase(exc), exc)) from exc
@@ -218,7 +219,7 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
 def _connect_first(found: list[Address], deadline: float, given_up: Callable[[], bool]) -> socket.socket:
     """The first socket that connects; each address gets a head start over the next.
 
-    Raises the last failure, or TimeoutError.
+    Raises the last failure, or TimeoutError when there is no time left or `given_up()`.
     """
     waiting, next_start, failure = list(found), 0.0, OSError(errno.EADDRNOTAVAIL, "no address")
     with selectors.DefaultSelector() as pending:
@@ -226,7 +227,7 @@ def _connect_first(found: list[Address], deadline: float, given_up: Callable[[],
             while waiting or pending.get_map():
                 now = time.monotonic()
                 if given_up() or now >= deadline:
-                    raise TimeoutError("gave up" if given_up() else "no answer")
+                    raise TimeoutError("no answer")
                 if waiting and (now >= next_start or not pending.get_map()):
                     next_start = now + _HEAD_START
                     failure = _start(waiting.pop(0), pending) or failure

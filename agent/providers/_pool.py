@@ -104,8 +104,8 @@ class Transport(httpx.BaseTransport):
             connection.close()
 
     def _key(self, url: httpx.URL) -> _Key:
-        if url.scheme not in _PORTS:
-            raise httpx.UnsupportedProtocol("the base URL must begin with http:// or https://")
+        if url.scheme not in _PORTS or not url.host:
+            raise httpx.UnsupportedProtocol("the base URL must be http:// or https:// and a host")
         return self._proxy_for(url), url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
 
     def _proxy_for(self, url: httpx.URL) -> str:
@@ -227,10 +227,10 @@ def _through_proxy(
         kind = httpcore.SOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore.HTTPProxy
         maker = kind(str(proxy.url), proxy_auth=proxy.raw_auth, ssl_context=context, network_backend=wire)
         return maker.create_connection(origin)
-    except ValueError:
+    except (ValueError, httpx.InvalidURL):
         # Without the URL: it may hold a password.
         raise httpx.UnsupportedProtocol("the proxy URL must begin with http:// or socks5://") from None
-    except ImportError:
+    except RuntimeError:
         raise httpx.UnsupportedProtocol("a SOCKS proxy needs: pip install 'httpx[socks]'") from None
 
 
