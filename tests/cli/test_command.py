@@ -1,0 +1,203 @@
+"""The command as a process: what it prints, what it sends, how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.command import arguments, call_chunks, environment, run_command, text_chunks
+from support.sse_server import SseServer
+
+
+def test_a_prompt_streams_its_answer_and_exits_with_0(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("Hel", "lo."))
+    ended = run_command(arguments(sse_server.url, "-p", "hi"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Hello.\n", "")
+
+
+def test_words_without_an_option_are_the_prompt(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"))
+    run_command(arguments(sse_server.url, "fix", "the failing test"))
+    assert sse_server.requests[0].json["messages"][-1]["content"] == "fix the failing test"
+
+
+def test_what_is_piped_in_is_added_to_the_prompt(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"))
+    run_command(arguments(sse_server.url, "-p", "review"), stdin="+ a line\n")
+    assert sse_server.requests[0].json["messages"][-1]["content"] == "review\n\n+ a line\n"
+
+
+def test_what_is_piped_in_alone_is_the_prompt(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"))
+    assert run_command(arguments(sse_server.url), stdin="hello").returncode == 0
+    assert sse_server.requests[0].json["messages"][-1]["content"] == "hello"
+
+
+def test_a_tool_call_is_one_line_and_a_few_of_its_result(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(*call_chunks("bash", {"command": "seq 1 9"}))
+    sse_server.play(*text_chunks("done"))
+    ended = run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "count"))
+    assert ended.stdout.splitlines()[0] == "[bash] seq 1 9"
+    assert "  | 5" in ended.stdout
+    assert "  | ... 4 more lines" in ended.stdout
+    assert "  | 6" not in ended.stdout
+    assert ended.stdout.endswith("done\n")
+
+
+def test_quiet_prints_the_answers_alone(sse_server: SseServer) -> None:
+    sse_server.play(*call_chunks("bash", {"command": "echo secret"}))
+    sse_server.play(*text_chunks("done"))
+    assert run_command(arguments(sse_server.url, "-q", "-p", "x")).stdout == "done\n"
+
+
+def test_tools_work_in_the_given_folder(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(*call_chunks("write", {"path": "new.txt", "content": "text"}))
+    sse_server.play(*text_chunks("done"))
+    run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "write"))
+    assert (tmp_path / "new.txt").read_text() == "text"
+
+
+def test_json_prints_one_object_per_event(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("a", "b"))
+    lines = run_command(arguments(sse_server.url, "--json", "-p", "x")).stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    types = [event["type"] for event in events]
+    assert types[:2] == ["agent_start", "turn_start"]
+    assert types[-1] == "agent_end"
+    deltas = [e["stream_event"].get("delta", "") for e in events if e["type"] == "message_update"]
+    assert "".join(deltas) == "ab"
+    assert len({event["run_id"] for event in events}) == 1
+
+
+def test_commands_of_the_model_do_not_see_keys(sse_server: SseServer) -> None:
+    sse_server.play(*call_chunks("bash", {"command": "env"}))
+    sse_server.play(*text_chunks("done"))
+    env = environment(OPENAI_API_KEY="sk-secret", GITHUB_TOKEN="ghp-secret", HARMLESS="yes")
+    run_command(arguments(sse_server.url, "-p", "x"), env=env)
+    told = sse_server.requests[1].json["messages"][-1]["content"]
+    assert "HARMLESS=yes" in told
+    assert "secret" not in told
+
+
+def test_pass_env_lets_one_variable_through(sse_server: SseServer) -> None:
+    sse_server.play(*call_chunks("bash", {"command": "env"}))
+    sse_server.play(*text_chunks("done"))
+    env = environment(GITHUB_TOKEN="let-through", OPENAI_API_KEY="sk-secret")
+    run_command(arguments(sse_server.url, "--pass-env", "GITHUB_TOKEN", "-p", "x"), env=env)
+    told = sse_server.requests[1].json["messages"][-1]["content"]
+    assert "GITHUB_TOKEN=let-through" in told
+    assert "sk-secret" not in told
+
+
+def test_a_failed_request_exits_with_1_and_says_why_without_the_key(sse_server: SseServer) -> None:
+    sse_server.play('{"error": {"message": "Incorrect API key sk-secret"}}', status=401, repeat=True)
+    env = environment(LOCAL_API_KEY="sk-secret")
+    ended = run_command(arguments(sse_server.url, "-p", "x"), env=env)
+    assert ended.returncode == 1
+    assert "401" in ended.stderr
+    assert "sk-secret" not in ended.stderr + ended.stdout
+
+
+def test_the_turn_limit_is_said_when_hit(sse_server: SseServer) -> None:
+    sse_server.play(*call_chunks("bash", {"command": "true"}), repeat=True)
+    ended = run_command(arguments(sse_server.url, "--max-turns", "2", "-p", "x"))
+    assert ended.returncode == 1
+    assert "stopped after 2 turns" in ended.stderr
+    assert len(sse_server.requests) == 2
+
+
+def test_only_the_named_tools_are_offered(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"), repeat=True)
+    run_command(arguments(sse_server.url, "--tools", "read,grep", "-p", "x"))
+    run_command(arguments(sse_server.url, "--tools", "none", "-p", "x"))
+    offered = [[t["function"]["name"] for t in r.json.get("tools", [])] for r in sse_server.requests]
+    assert offered == [["read", "grep"], []]
+
+
+def test_the_system_prompt_can_be_replaced_and_added_to(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(*text_chunks("ok"))
+    options = ("--system-prompt", "BASE", "--append-system-prompt", "MORE", "--cwd", str(tmp_path))
+    run_command(arguments(sse_server.url, *options, "-p", "x"))
+    system = sse_server.requests[0].json["messages"][0]["content"]
+    assert system.startswith("BASE\n")
+    assert system.endswith("\nMORE")
+    assert str(tmp_path) in system
+
+
+def test_the_same_command_sends_the_same_system_prompt(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"), repeat=True)
+    for _ in range(2):
+        run_command(arguments(sse_server.url, "-p", "x"))
+    first, second = (request.json["messages"][0] for request in sse_server.requests)
+    assert first == second
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("a\x1b[2Jb\x07c"))
+    assert run_command(arguments(sse_server.url, "-p", "x")).stdout == "a[2Jbc\n"
+
+
+def test_a_reader_that_leaves_ends_the_run_without_a_traceback(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks(*["word " * 100] * 500))
+    with subprocess.Popen(
+        arguments(sse_server.url, "-p", "x"),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(10)
+        child.stdout.close()
+        errors = child.stderr.read()
+    assert child.returncode == 1
+    assert errors == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-p", "x", "--tools", "raed"], "no tool raed; there are read"),
+        (["-p", "x", "--cwd", "/does/not/exist"], "is not a folder"),
+        (["-p", "x", "--max-turns", "0"], "at least 1"),
+        (["-p", "x", "--thinking", "hard"], "invalid choice"),
+        (["-p", "x", "y"], "give the prompt once"),
+        ([], "no prompt"),
+    ],
+)
+def test_misuse_exits_with_2_and_says_what_is_wrong(words: list[str], said: str) -> None:
+    ended = run_command(arguments("http://127.0.0.1:9", *words))
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_without_a_model_it_says_which_variables_to_set_and_names_the_demo() -> None:
+    ended = run_command([sys.executable, "-m", "agent", "-p", "x"])
+    assert ended.returncode == 2
+    assert "OPENAI_API_KEY" in ended.stderr
+    assert "agent demo" in ended.stderr
+
+
+def test_an_unknown_model_exits_with_2_and_names_near_ones() -> None:
+    ended = run_command([sys.executable, "-m", "agent", "--model", "openai/gpt-5-mni", "-p", "x"])
+    assert ended.returncode == 2
+    assert "openai/gpt-5-mini" in ended.stderr
+
+
+def test_the_environment_names_the_model_and_its_server(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"))
+    env = environment(AGENT_MODEL="ollama/qwen3", OLLAMA_BASE_URL=sse_server.url)
+    assert run_command([sys.executable, "-m", "agent", "-p", "x"], env=env).returncode == 0
+    assert sse_server.requests[0].json["model"] == "qwen3"
+
+
+def test_the_first_provider_with_a_key_is_used(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("ok"))
+    env = environment(GROQ_API_KEY="k", GROQ_BASE_URL=sse_server.url)
+    assert run_command([sys.executable, "-m", "agent", "-p", "x"], env=env).returncode == 0
+    assert sse_server.requests[0].headers["authorization"] == "Bearer k"
