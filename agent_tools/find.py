@@ -8,12 +8,11 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.globs import matcher
+from agent_tools.globs import below, matcher
 from agent_tools.ignore import Walk
-from agent_tools.listing import Notices, existing_path, shown_name
-from agent_tools.search import Guard
+from agent_tools.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
-from agent_tools.truncate import MAX_BYTES, keep_head
+from agent_tools.truncate import MAX_BYTES
 
 DEFAULT_LIMIT = 1000
 _TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
@@ -47,7 +46,8 @@ def find_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LI
             raise ToolFailure(f"not a folder: {shown_name(root)}; path must be the folder to search in")
         guard = Guard(context.cancel, time_limit, "find")
         walk = Walk(root, top=os.fspath(cwd), check=guard)
-        return _listing(walk, _below(arguments.pattern, root), max(1, arguments.limit))
+        limit = min(max(1, arguments.limit), MOST_ROWS)
+        return _listing(walk, below(arguments.pattern, root), limit)
 
     return Tool(
         "find",
@@ -57,11 +57,6 @@ def find_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LI
         parallel=True,
         display_hint=DisplayHint((TitleArg("pattern", "pattern"), TitleArg("path", "path", "in")), 15),
     )
-
-
-def _below(pattern: str, root: str) -> str:
-    """The pattern from the root on: a model may put the root's own absolute path before it."""
-    return pattern.removeprefix(root.rstrip("/") + "/") if os.path.isabs(pattern) else pattern
 
 
 def _listing(walk: Walk, pattern: str, limit: int) -> Result:
@@ -76,15 +71,9 @@ def _listing(walk: Walk, pattern: str, limit: int) -> Result:
     notices = Notices()
     if len(found) > limit:
         found.pop()
-        notices.add(
-            f"{limit} results limit reached. Use limit={limit * 2} for more, or refine the pattern",
-            resultLimitReached=limit,
-        )
-    shown = keep_head("\n".join(found), max_lines=len(found))
-    if shown.truncated:
-        notices.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
+        notices.add_limit(limit, "results", resultLimitReached=limit)
     notices.add_unreadable(walk.unreadable)
-    return notices.result(shown.content)
+    return notices.result(found)
 
 
 def _matching(walk: Walk, pattern: str) -> Iterator[str]:

@@ -59,6 +59,11 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return named
 
 
+def below(pattern: str, root: str) -> str:
+    """The pattern from `root` on: a model may put the absolute path of the folder it searches before it."""
+    return pattern.removeprefix(root.rstrip("/") + "/")
+
+
 def expand_braces(pattern: str) -> list[str]:
     """`a.{b,c}` as `a.b` and `a.c`; the pattern itself when its braces are not alternatives."""
     expanded = _expand(pattern)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 from pydantic import Field
 
-from agent_tools.globs import matcher
+from agent_tools.finder import Line
+from agent_tools.globs import below, matcher
 from agent_tools.ignore import Walk
-from agent_tools.listing import Notices, existing_path, shown_name
+from agent_tools.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
 from agent_tools.pattern import Pattern, compile_pattern
-from agent_tools.search import FileHits, Guard, Line, Search, Tally
+from agent_tools.search import FileHits, Search, Tally
 from agent_tools.text import displayable
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
-from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH, keep_head
+from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH
 
 DEFAULT_LIMIT = 100
 _TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
+_MOST_CONTEXT = 2000  # lines; more than any answer shows
 _CUT = "... [truncated]"
 _CUT_START = "[truncated] ..."
 
@@ -105,31 +108,25 @@ class _Search:
 
     def result(self) -> Result:
         limit = max(1, self._arguments.limit)
-        tally = Tally(limit)
-        rows = _Rows(max(0, self._arguments.context))
-        search = Search(
-            self._root, self._pattern, tally, self._guard, context=rows.context, aside=self._aside()
-        )
-        for hits in search.run(self._names()):
-            rows.add(hits)
-        notices = Notices()
+        tally = Tally(min(limit, MOST_ROWS))
+        context = min(max(0, self._arguments.context), _MOST_CONTEXT)
+        search = Search(self._root, self._pattern, tally, self._guard, context=context, aside=self._aside())
+        rows = _Rows(context > 0)
+        with closing(search.run(self._names())) as found:
+            for hits in found:
+                rows.add(hits)
+                if len(rows.lines) > MOST_ROWS:
+                    break
         if not rows.lines:
             return Result("No matches found" + self._why_nothing(tally, search.aside_found))
-        shown = keep_head("\n".join(rows.lines), max_lines=len(rows.lines))
-        if tally.more:
-            notices.add(
-                f"{limit} matches limit reached. Use limit={limit * 2} for more, or refine the pattern",
-                matchLimitReached=limit,
-            )
-        if shown.truncated:
-            notices.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
+        notices = Notices()
+        if tally.more and limit <= MOST_ROWS:
+            notices.add_limit(limit, "matches", matchLimitReached=limit)
         if rows.cut:
-            notices.add(
-                f"Some lines truncated to {MAX_LINE_LENGTH} characters. Use read to see full lines",
-                linesTruncated=True,
-            )
+            text = f"Some lines truncated to {MAX_LINE_LENGTH} characters. Use read to see full lines"
+            notices.add(text, linesTruncated=True)
         notices.add_unreadable([*self._walk.unreadable, *tally.unreadable])
-        return notices.result(shown.content)
+        return notices.result(rows.lines)
 
     def _names(self) -> Iterator[str]:
         """The files to search, below the root; a file that was named is searched whatever the glob says."""
@@ -138,7 +135,7 @@ class _Search:
             return
         glob = self._arguments.glob
         excluded = glob.startswith("!")
-        named = matcher(glob.removeprefix("!")) if glob else None
+        named = matcher(below(glob.removeprefix("!"), self._root)) if glob else None
         for prefix, names in self._walk:
             for name in names:
                 if name[-1] != "/" and (named is None or named(prefix + name) != excluded):
@@ -154,9 +151,10 @@ class _Search:
         """What may help a model that expected a match."""
         hints = []
         if literal:
+            name, line = literal
             hints.append(
                 f"as a regular expression; but the literal text {self._arguments.pattern!r} occurs, first in "
-                f"{shown_name(literal[0])}:{literal[1]}. Use literal=true to find it"
+                f"{shown_name(name)}{f':{line}' if line else ''}. Use literal=true to find it"
             )
         if self._walk.ignored:
             hints.append(
@@ -171,10 +169,10 @@ class _Search:
 class _Rows:
     """The rows of an answer."""
 
-    def __init__(self, context: int) -> None:
+    def __init__(self, separated: bool) -> None:
         self.lines: list[str] = []
         self.cut = False
-        self.context = context
+        self._separated = separated
 
     def add(self, hits: FileHits) -> None:
         name = shown_name(hits.name)
@@ -188,7 +186,7 @@ class _Rows:
                 self.lines.append(f"{name}{mark}{line.number}{mark} {self._shown(line)}")
 
     def _separate(self) -> None:
-        if self.context and self.lines:
+        if self._separated and self.lines:
             self.lines.append("--")
 
     def _shown(self, line: Line) -> str:

@@ -1,13 +1,19 @@
-"""What grep, find and ls share: the path they start from, names made fit to show, notices."""
+"""What grep, find and ls share: where they start, when they give up, names fit to show, notices."""
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from typing import Any
 
 from agent_tools.paths import find_existing
-from agent_tools.tool import Result, ToolFailure
+from agent_tools.tool import Cancel, Result, ToolFailure
+from agent_tools.truncate import MAX_BYTES, keep_head
+
+# More rows than this never fit an answer, so a higher limit need not be searched for: the shortest row of a
+# listing is a character and a line feed.
+MOST_ROWS = MAX_BYTES // 2
 
 # A row is one line, whatever a name holds.
 _UNSHOWABLE = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
@@ -37,6 +43,26 @@ def _escape(found: re.Match[str]) -> str:
     return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
+class Guard:
+    """Ends a search that was cancelled or takes too long; called often, from one thread."""
+
+    def __init__(self, cancel: Cancel, seconds: float, what: str) -> None:
+        self._cancel = cancel
+        self._seconds = seconds
+        self._what = what
+        self._deadline = time.monotonic() + seconds
+
+    def __call__(self) -> None:
+        """Raise ToolFailure when it is time to stop."""
+        if self._cancel.is_set():
+            raise ToolFailure(f"{self._what} was aborted")
+        if time.monotonic() > self._deadline:
+            raise ToolFailure(
+                f"{self._what} timed out after {self._seconds:g} seconds; narrow it: "
+                "name a sub-folder as path or a more telling pattern"
+            )
+
+
 class Notices:
     """The remarks under a listing, and the same as data."""
 
@@ -48,12 +74,22 @@ class Notices:
         self._texts.append(text)
         self._details.update(details)
 
+    def add_limit(self, limit: int, what: str, **details: Any) -> None:
+        self.add(
+            f"{limit} {what} limit reached. Use limit={limit * 2} for more, or narrow the request", **details
+        )
+
     def add_unreadable(self, names: list[str]) -> None:
         if names:
             some = ", ".join(map(shown_name, names[:3]))
             self.add(f"Could not read {len(names)}: {some}", unreadable=len(names))
 
-    def result(self, listing: str) -> Result:
+    def result(self, rows: list[str]) -> Result:
+        """The answer: as many whole rows as fit, then the remarks in one bracket."""
+        shown = keep_head("\n".join(rows), max_lines=len(rows))
+        listing = shown.content
+        if shown.truncated:
+            self.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
         if self._texts:
             listing = f"{listing}\n\n[{'. '.join(self._texts)}]"
         return Result(listing, details=self._details or None)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from agent_tools.listing import Notices, existing_path, shown_name
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
-from agent_tools.truncate import MAX_BYTES, keep_head
+from agent_tools.truncate import MAX_BYTES
 
 DEFAULT_LIMIT = 500
 
@@ -66,9 +66,5 @@ def _listing(names: list[str], limit: int) -> Result:
         return Result("(empty directory)")
     notices = Notices()
     if len(names) > limit:
-        notices.add(f"{limit} entries limit reached. Use limit={limit * 2} for more", entryLimitReached=limit)
-    rows = [shown_name(name) for name in names[:limit]]
-    shown = keep_head("\n".join(rows), max_lines=len(rows))
-    if shown.truncated:
-        notices.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
-    return notices.result(shown.content)
+        notices.add_limit(limit, "entries", entryLimitReached=limit)
+    return notices.result([shown_name(name) for name in names[:limit]])
