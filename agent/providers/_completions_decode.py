@@ -428,7 +428,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     read = max(0, cached - written)
     reasoning = _count(_object(raw.get("completion_tokens_details")).get("reasoning_tokens"))
     # Most servers count reasoning among the completion tokens; the total tells when one does not.
-    if reasoning and _count(raw.get("total_tokens")) == prompt + completion + reasoning:
+    if _count(raw.get("total_tokens")) == prompt + completion + reasoning:
         completion += reasoning
     fresh = max(0, prompt - read - written)
     # OpenRouter says what the request cost, in dollars.

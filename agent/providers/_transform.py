@@ -104,11 +104,9 @@ class _Arrangement:
         return [placed for placed in self._placed if placed is not None]
 
     def _place_turn(self, turn: AssistantMessage) -> None:
-        calls: tuple[tuple[str, str], ...] = encoded_once(turn, self._wire_id, self._calls)
         if turn.stop_reason in ("error", "aborted"):
-            for raw, _ in calls:
-                self._open.pop(raw, None)
             return
+        calls: tuple[tuple[str, str], ...] = encoded_once(turn, self._wire_id, self._calls)
         if not calls:
             self._placed.append((turn, ()))
             return

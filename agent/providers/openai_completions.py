@@ -79,9 +79,7 @@ def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> 
     session = options.session_id
     if compat.send_session_affinity_headers and session and options.cache_retention != "none":
         headers |= {"session_id": session, "x-client-request-id": session, "x-session-affinity": session}
-    for source in (model.headers, options.headers or {}):
-        headers |= {name.lower(): value for name, value in source.items()}
-    return headers
+    return headers | dict(model.headers) | dict(options.headers or {})  # later ones win, in any case
 
 
 def _body(

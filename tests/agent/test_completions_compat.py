@@ -92,6 +92,7 @@ def test_claude_through_openrouter_gets_cache_marks() -> None:
 
 def test_a_part_of_a_host_name_is_looked_for_in_the_host_only() -> None:
     assert at("mine", "http://host/proxy/api.x.ai/v1").supports_reasoning_effort
+    assert at("mine", "http://xai.internal/v1").supports_reasoning_effort
 
 
 def test_deepseeks_reasoning_models_want_their_reasoning_back() -> None:

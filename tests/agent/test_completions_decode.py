@@ -323,6 +323,11 @@ def test_an_index_used_for_every_call_does_not_merge_them() -> None:
     assert calls_of(*pieces) == [("a", "ls", {"p": 1}), ("b", "ls", {"p": 2})]
 
 
+def test_a_call_without_arguments_is_not_merged_with_the_next_one_either() -> None:
+    """P19"""
+    assert calls_of(piece(0, "a", "ls", ""), piece(0, "b", "ls", "{}")) == [("a", "ls", {}), ("b", "ls", {})]
+
+
 def test_whole_calls_under_one_index_without_ids_stay_apart() -> None:
     """P19"""
     calls = calls_of(piece(0, None, "ls", '{"p":1}'), piece(0, None, "ls", '{"p":2}'))
@@ -371,6 +376,11 @@ def test_a_call_without_id_gets_one() -> None:
 def test_a_name_may_come_after_the_id_and_the_arguments() -> None:
     pieces = [piece(0, "c1", "", '{"a"'), piece(0, name="ls"), piece(0, arguments=":1}")]
     assert calls_of(*pieces) == [("c1", "ls", {"a": 1})]
+
+
+def test_a_second_call_may_begin_with_its_arguments() -> None:
+    pieces = [piece(0, "a", "one", '{"x":1}'), piece(1, None, None, '{"y":2}'), piece(1, "b", "two")]
+    assert calls_of(*pieces) == [("a", "one", {"x": 1}), ("b", "two", {"y": 2})]
 
 
 def test_empty_names_in_later_pieces_change_nothing() -> None:

@@ -109,6 +109,14 @@ def test_reused_ids_are_unique_on_the_wire() -> None:
     )
 
 
+def test_a_message_keeps_no_id_that_another_history_gave_it() -> None:
+    """Y17"""
+    first, second = ([called(ToolCall("a", "ls", {})), ToolResultMessage("a", "ls", text)] for text in "12")
+    assert sent(second)[1]["tool_call_id"] == "a"
+    assert [m["tool_call_id"] for m in sent([*first, *second])[1::2]] == ["a", "a_2"]
+    assert sent(second)[0]["tool_calls"][0]["id"] == "a"
+
+
 def test_the_id_of_a_responses_call_is_its_first_half() -> None:
     raw = "call_x|fc+/=" + "y" * 200
     turn, result = sent([called(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
