@@ -20,6 +20,9 @@ HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to re
 # A delegate that stores a text instead of the disk: writer(context, absolute_path, text).
 Writer = Callable[[Any, str, str], object]
 
+# What says that a file cannot be replaced by another one although it may be written: a folder that takes no
+# new file or is read-only, an owner we cannot give, a file that is a mount point itself (as in containers).
+_NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 _LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
 
 
@@ -63,8 +66,9 @@ def atomic_write(path: str, data: bytes) -> None:
 
     A link is followed and stays a link, a dangling one gets its target. An existing file keeps its mode,
     owner and extended attributes; a new one gets 0666 minus the umask. A file is rewritten in place instead
-    when a rename would make another file of it: it has several hard links, or an owner we cannot give it, or
-    its folder takes no new file. There the old bytes are put back if the writing fails.
+    when a rename is impossible or would make another file of it: it has several hard links, or an owner we
+    cannot give it, or is a mount point, or its folder takes no new file. There the old bytes are put back if
+    the writing fails.
     Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut.
     """
     target = os.path.realpath(path)
@@ -173,45 +177,44 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
 
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> bool:
     """Write a temporary file beside the target and rename it; False when that would lose what `old` was."""
+    try:
+        _replace_or_raise(target, data, old)
+    except OSError as error:
+        if old is None or error.errno not in _NOT_REPLACEABLE:
+            raise
+        return False
+    return True
+
+
+def _replace_or_raise(target: str, data: bytes, old: os.stat_result | None) -> None:
     temporary = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tmp")
     # The kernel takes the umask off a new file's mode; a replacement is private until it has the old mode.
     mode = 0o666 if old is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(temporary, flags, mode)
-    except PermissionError:
-        if old is None:
-            raise
-        return False
-    try:
-        with open(descriptor, "wb") as file:
-            if old is not None and not _take_over(file.fileno(), target, old):
-                return False
+        with open(os.open(temporary, flags, mode), "wb") as file:
+            if old is not None:
+                _take_over(file.fileno(), target, old)
             file.write(data)
         if old is not None:
             os.chmod(temporary, stat.S_IMODE(old.st_mode))
         os.replace(temporary, target)
-    finally:
-        # After the rename there is nothing left to remove.
-        with contextlib.suppress(FileNotFoundError):
+    except BaseException:
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
-    return True
+        raise
 
 
-def _take_over(descriptor: int, target: str, old: os.stat_result) -> bool:
-    """Give the new file the owner and the extended attributes of the old one, if we may."""
+def _take_over(descriptor: int, target: str, old: os.stat_result) -> None:
+    """Give the new file the owner and the extended attributes of the old one."""
     new = os.fstat(descriptor)
     if hasattr(os, "fchown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        try:
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-        except PermissionError:
-            return False
+        os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "listxattr"):
         for name in _attribute_names(target):
             # Some belong to the system and cannot be set by us.
             with contextlib.suppress(OSError):
                 os.setxattr(descriptor, name, os.getxattr(target, name))
-    return True
 
 
 def _attribute_names(path: str) -> list[str]:

@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 
 
 def nearest_lines(text: str, quoted: str) -> str:
-    """The numbered lines of `text` closest to the quotation, "" if nothing is close."""
+    """The numbered lines of `text` closest to the quotation, and what sets them apart; "" if none is."""
     wanted = quoted.strip("\n").split("\n")
     first = _by_anchor(text, wanted)
     if first is None:
@@ -28,7 +28,10 @@ def nearest_lines(text: str, quoted: str) -> str:
     count = min(len(wanted), _SHOWN_LINES)
     start = _start_of_line(text, first)
     lines = text[start : start + 50 * _SHOWN_LENGTH * count].split("\n")[:count]
-    return "\n".join(f"{first + n}: {cut_line(line, _SHOWN_LENGTH)}" for n, line in enumerate(lines, 1))
+    shown = [f"{first + n}: {cut_line(line, _SHOWN_LENGTH)}" for n, line in enumerate(lines, 1)]
+    if [line.strip() for line in lines] == [line.strip() for line in wanted]:
+        shown.append("(These differ from oldText only in blanks at the start or end of lines.)")
+    return "\n".join(shown)
 
 
 def _by_anchor(text: str, wanted: list[str]) -> int | None:

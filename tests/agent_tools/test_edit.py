@@ -218,6 +218,12 @@ def test_the_nearest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
     assert "3: def compute_total(items):" in desk.edit("def total(items):\n    return sum(items)", "x").text
 
 
+def test_wrong_indentation_is_named_as_the_difference(desk: Desk) -> None:
+    desk.put("def f():\n\treturn 1\n\treturn 2\n")
+    assert "only in blanks" in desk.edit("    return 1\n    return 2", "x").text
+    assert "only in blanks" not in desk.edit("    return 1\n    return 3", "x").text
+
+
 def test_the_search_for_near_lines_is_bounded(desk: Desk) -> None:
     desk.put("some words here\n" * 600_000)
     assert "Could not find" in desk.edit("none of these lines\nis here", "x").text

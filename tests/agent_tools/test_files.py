@@ -6,6 +6,8 @@ import errno
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from agent_tools.files import atomic_write, content_hash, lock_for, open_regular, read_regular
 from agent_tools.tool import ToolFailure
 
+ROOT = Path(__file__).resolve().parents[2]
 not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
 
 
@@ -83,6 +86,31 @@ def test_an_existing_file_keeps_its_extended_attributes(tmp_path: Path) -> None:
         pytest.skip("this file system has no user attributes")
     atomic_write(str(path), b"new")
     assert os.getxattr(path, "user.note") == b"kept"
+
+
+FULL_DISK = """
+import resource, sys
+from agent_tools.files import atomic_write
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    atomic_write(sys.argv[1], b"n" * 5000)
+except OSError as error:
+    print("failed:", error.strerror)
+"""
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_a_write_that_fails_half_way_leaves_the_old_content(tmp_path: Path, links: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old" * 100)
+    if links == 2:
+        os.link(path, tmp_path / "y")
+    names = sorted(os.listdir(tmp_path))
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
+    child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert child.stdout.startswith("failed: ")
+    assert path.read_bytes() == b"old" * 100
+    assert sorted(os.listdir(tmp_path)) == names
 
 
 def test_a_link_that_leads_in_a_circle_is_an_error_and_stays(tmp_path: Path) -> None:
