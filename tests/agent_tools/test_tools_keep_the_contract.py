@@ -14,7 +14,7 @@ from agent_tools.contract import Call, ToolCase
 
 pytest_plugins = ["agent_tools.contract"]
 
-LINES = "".join(f"line {number} of many\n" for number in range(20_000))
+LINES = "".join(f"line {number} of many\n" for number in range(4_000))
 
 
 def png() -> bytes:
