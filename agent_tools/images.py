@@ -237,7 +237,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _is_whole(image: ImageFile.ImageFile, data: bytes, mime: str) -> bool:
-    """Decode everything; raises when something is missing, False when an animation is too long to be sure."""
+    """Decode everything; raises when something is missing, False when an animation can't be trusted whole."""
     if mime == "image/png":
         _open(data, mime).verify()  # the checksums of all chunks up to the end mark, though not its own
         if _PNG_END not in data:
@@ -248,7 +248,8 @@ def _is_whole(image: ImageFile.ImageFile, data: bytes, mime: str) -> bool:
     for frame in range(frames):
         image.seek(frame)
         image.load()
-    return True
+    # A GIF cut between two frames reads well to the cut; without its end mark only the first frame is trusted.
+    return mime != "image/gif" or data.rstrip(b"\0\r\n").endswith(b";")
 
 
 def _decode(image: ImageFile.ImageFile, wanted: tuple[int, int]) -> Image.Image:

@@ -362,6 +362,13 @@ def test_a_gif_whose_later_frames_are_cut_is_an_error() -> None:
         resize_image(data[: len(data) - 900])
 
 
+def test_an_animation_cut_between_two_frames_becomes_its_first_frame() -> None:
+    data = animation(40, 40, 2)
+    image = resize_image(data.removesuffix(b";"))
+    assert image.was_resized
+    assert getattr(opened(image.data), "n_frames", 1) == 1
+
+
 @pytest.mark.parametrize("missing", [1, 4, 12, 20])
 def test_a_png_without_its_end_is_an_error(missing: int) -> None:
     with pytest.raises(ImageError):
