@@ -248,7 +248,7 @@ def _is_whole(image: ImageFile.ImageFile, data: bytes, mime: str) -> bool:
     for frame in range(frames):
         image.seek(frame)
         image.load()
-    # A GIF cut between two frames reads well to the cut; without its end mark only the first frame is trusted.
+    # A GIF cut between two frames reads well to the cut; without its end mark only the first is trusted.
     return mime != "image/gif" or data.rstrip(b"\0\r\n").endswith(b";")
 
 
