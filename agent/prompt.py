@@ -15,7 +15,7 @@ You are a coding agent at work in a user's project. You do the task yourself, wi
 - Afterwards check it: run the tests or the program. Report what you ran and what it said; claim nothing else.
 - When a tool fails, read its message: it says what to try. Do not repeat the same failing call.
 - Ask only when the task can't be understood; otherwise decide, and say what you decided.
-- Answer briefly and in plain words, in the user's language. File names are relative to the working directory."""
+- Answer briefly, in plain words, in the user's language. File names are relative to the working directory."""
 
 
 def build_system_prompt(cwd: str, tools: Sequence[str] = (), base: str = "", append: str = "") -> str:
