@@ -141,7 +141,7 @@ def _adds_to(text: str, kind: Any) -> bool:
 class _Call:
     """A tool call while it is spelled."""
 
-    __slots__ = ("id", "index", "made_up", "name", "parts")
+    __slots__ = ("id", "index", "made_up", "name", "parts", "signature")
 
     def __init__(self) -> None:
         self.index = -1  # of its block; -1 until it is announced, for which its name is needed
@@ -149,6 +149,7 @@ class _Call:
         self.made_up = False
         self.name = ""
         self.parts: list[str] = []
+        self.signature: str | None = None  # what Google sends along (`extra_content`) and wants back
 
     def is_complete(self) -> bool:
         """True when the arguments are a whole JSON object; parsed only when they may be."""
@@ -311,7 +312,7 @@ class _Answer:
         if type(function) is not dict:
             function = {}
         arguments = function.get("arguments")
-        if "id" not in fragment and "name" not in function and type(arguments) is str:  # nearly every piece
+        if len(fragment) == 2 and len(function) == 1 and type(arguments) is str:  # nearly every piece
             index = fragment.get("index")
             call = self._by_index.get(index) if type(index) is int else None
             if call is not None and call.index >= 0:
@@ -329,6 +330,8 @@ class _Answer:
         call = self._call_of(fragment.get("index"), fragment.get("id"), name, arguments)
         if call is None:
             return
+        if "extra_content" in fragment and isinstance(fragment["extra_content"], dict):
+            call.signature = to_json_text({"extra_content": fragment["extra_content"]})
         if arguments:
             call.parts.append(arguments)
         if call.index >= 0:
@@ -401,7 +404,8 @@ class _Answer:
                 self._announce(call, events)
         if failure:  # calls stay open: nothing says that they are whole
             return [*events, StreamError(failure, usage=self.usage())]
-        events.extend(ToolCallEnd(call.index, None, self._signatures.get(call.id)) for call in self._calls)
+        for call in self._calls:
+            events.append(ToolCallEnd(call.index, None, self._signatures.get(call.id, call.signature)))
         return [*events, self._last()]
 
     def _last(self) -> StreamEvent:

@@ -136,8 +136,9 @@ class _Encoder:
         body: dict[str, Any] = {"role": "assistant", "content": text or nothing}
         body |= self._reasoning(thinking)
         if calls:
-            body["tool_calls"] = [_call(call, id) for call, id in zip(calls, ids, strict=True)]
-            details = [detail for call in calls if (detail := _reasoning_detail(call)) is not None]
+            came_with = [_came_with(call) for call in calls]
+            body["tool_calls"] = list(map(_call, calls, ids, came_with))
+            details = [extra for extra in came_with if extra and "extra_content" not in extra]
             if details:
                 body["reasoning_details"] = details
         return to_json(body)
@@ -182,20 +183,19 @@ def _part(block: UserBlock) -> dict[str, Any]:
     return {"type": "text", "text": block.text}
 
 
-def _call(call: ToolCall, id: str) -> dict[str, Any]:
+def _call(call: ToolCall, id: str, came_with: dict[str, Any]) -> dict[str, Any]:
     function = {"name": wire_name(call.name), "arguments": to_json_text(call.arguments)}
-    return {"id": id, "type": "function", "function": function}
+    body = {"id": id, "type": "function", "function": function}
+    return body | came_with if "extra_content" in came_with else body
 
 
-def _reasoning_detail(call: ToolCall) -> Any:
-    """The encrypted reasoning that came with a call, to be sent back; None when there is none."""
-    if not call.signature:
-        return None
+def _came_with(call: ToolCall) -> dict[str, Any]:
+    """The opaque data that came with a call and goes back with it: a reasoning detail, or Google's extra."""
     try:
-        detail = json.loads(call.signature)
+        extra = json.loads(call.signature or "null")
     except ValueError:
-        return None
-    return detail if isinstance(detail, dict) else None
+        return {}
+    return extra if isinstance(extra, dict) else {}
 
 
 # --- cache marks ---

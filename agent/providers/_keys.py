@@ -10,8 +10,9 @@ from agent.errors import ConfigurationError
 from agent.models import PROVIDERS, Model
 from agent.stream import StreamOptions
 
-# The last segment of a base URL that already names a version: `v1`, `v1beta`, `v4`.
-_VERSION = re.compile(r"/v\d+[a-z0-9]*\Z")
+# A base URL that names its version: at its end (`/v1`, `/v1beta`, `/api/paas/v4`), or before the place
+# where a gateway speaks OpenAI's format (Google's `/v1beta/openai`, Cloudflare's `/v1/a/b/compat`).
+_VERSION = re.compile(r"/v\d+[a-z0-9]*(?:/(?:[^/]+/)*(?:openai|compat))?\Z")
 
 
 def endpoint(model: Model, path: str, version: str = "/v1") -> str:

@@ -7,7 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.completions import API, HELLO, IMAGE, LOCAL, THINKER, Tool, asked, called, request, said, sent
+from support.completions import (
+    API,
+    DONE,
+    HELLO,
+    IMAGE,
+    LOCAL,
+    THINKER,
+    C,
+    Tool,
+    asked,
+    called,
+    request,
+    said,
+    sent,
+)
 from support.sse_server import SseServer
 
 from agent.messages import (
@@ -201,6 +215,19 @@ def test_encrypted_reasoning_goes_back_with_its_call() -> None:
     detail = {"type": "reasoning.encrypted", "id": "1", "data": "abc"}
     turn = called(ToolCall("1", "ls", {}, json.dumps(detail)), ToolCall("2", "ls", {}, "no json"))
     assert sent([turn])[0]["reasoning_details"] == [detail]
+
+
+def test_googles_extra_of_a_call_goes_back_with_it(sse_server: SseServer) -> None:
+    """Gemini 3 answers 400 to a call without the signature it came with."""
+    extra = {"google": {"thought_signature": "sig=="}}
+    function = {"name": "ls", "arguments": "{}"}
+    calls = [{"index": 0, "id": id, "function": function} for id in ("a", "b")]
+    calls[0] |= {"extra_content": extra}
+    sse_server.play(C({"tool_calls": calls}), C({}, "tool_calls"), DONE)
+    turn = asked(sse_server)
+    wire = sent([turn])[0]["tool_calls"]
+    assert [call.get("extra_content") for call in wire] == [extra, None]
+    assert "extra_content" not in sent([turn], replace(LOCAL, id="other"))[0]["tool_calls"][0]
 
 
 def test_lone_surrogates_are_not_sent(sse_server: SseServer) -> None:
