@@ -51,7 +51,7 @@ class Window:
         return max(0, self.total_lines - self.last)
 
 
-def read_window(blocks: Iterable[bytes], first: int = 1, limit: int | None = None) -> Window:
+def read_window(blocks: Iterable[bytes], first: int, limit: int | None = None) -> Window:
     """Lines from `first` (1-based) on, at most `limit`, and never more than the limits of a result.
 
     The whole stream is read. A first line past the end gives a window that shows nothing.

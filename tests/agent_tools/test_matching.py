@@ -49,6 +49,10 @@ def lines_of(text: str, quoted: str) -> list[int]:
         ("\uff76\uff9e", "\u30ac", "\uff76\uff9e"),
         ("\u201cq\u201d \u2014 n x \u2018y\u2019 z", "x 'y'", "x \u2018y\u2019"),
         ("hello", "\ufeffhello", "hello"),
+        ("\nit\u2019s\n\n", "it's\n", "it\u2019s\n"),
+        ("\r\nb\r\nc", "b\nc", "b\r\nc"),
+        ("foo\n   \nbar", "foo\n    ", "foo\n   "),
+        ("foo  \n    bar", "foo\n    ", "foo  \n    "),
     ],
 )
 def test_a_quotation_is_found_with_its_original_bounds(text: str, quoted: str, place: str) -> None:
@@ -83,6 +87,7 @@ def test_an_exact_place_is_preferred_to_a_forgiving_one() -> None:
     [
         ("foo\nfoo\nfoo\n", "foo\nfoo\n", [1, 2]),
         ("aaa", "aa", [1, 1]),
+        ("\nfoo\nfoo", "foo", [2, 3]),
         ("foo  \nbar\nfoo\t\nbar\n", "foo\nbar", [1, 3]),
         ("a\r\n\r\nb\r\n\r\nb", "\n\nb", [1, 3]),
     ],

@@ -253,6 +253,7 @@ def test_a_part_holds_the_asked_lines_and_says_what_is_left(
     lines = "\n".join(f"line {n}" for n in range(first, last + 1))
     body, _, notice = result.text.partition("\n\n[")
     assert body == lines
+    assert result.details is None
     assert bool(notice) == bool(more)
     if more:
         assert f"{more} more lines" in notice

@@ -72,3 +72,8 @@ def test_the_size_of_a_line_too_long_to_show_is_known() -> None:
     window = read_window(blocks(b"x\n" + b"y" * 300_000 + b"\nz\n", 1000), 2)
     assert (window.first_line_bytes, window.shown.output_lines, window.remaining) == (300_000, 0, 2)
     assert window.shown.first_line_exceeds_limit
+
+
+def test_the_size_is_right_when_the_line_ends_with_a_block() -> None:
+    window = read_window(blocks(b"y" * 300_000 + b"\nz\n", 1000), 1)
+    assert (window.first_line_bytes, window.total_lines) == (300_000, 2)
