@@ -1,8 +1,8 @@
-"""What a model is, where it lives, and the short catalogue of known ones."""
+"""What a model is, and the providers that serve them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,174 +57,51 @@ class Model:
 class Provider:
     """Where a provider's models are served and which environment variables hold its key.
 
-    `models` is the closed list of its ids, or None when any id may be asked for. `default_model` is what the
-    command uses when only a key is given.
+    With `any_id`, models that are not listed can be asked for by name. `default_model` is what the command
+    uses when only a key is given.
     """
 
     api: str
     base_url: str
     key_variables: tuple[str, ...] = ()
-    models: Mapping[str, Model] | None = None
+    any_id: bool = True
     default_model: str = ""
 
 
-def _openai(id: str, window: int, output: int, price: tuple[float, float, float], **more: Any) -> Model:
-    cost = ModelCost(price[0], price[1], price[2])
-    images = ("text", "image")
-    return Model(
-        id,
-        "openai-completions",
-        "openai",
-        name=id,
-        input=images,
-        context_window=window,
-        max_tokens=output,
-        cost=cost,
-        **more,
-    )
-
-
-def _by_id(models: Sequence[Model]) -> dict[str, Model]:
-    return {model.id: model for model in models}
-
-
-# Windows, limits and prices (input, output, cached input; dollars per million tokens) as OpenAI's own pages
-# listed them in 2025.
-_OPENAI = _by_id(
-    [
-        _openai("gpt-4o", 128_000, 16_384, (2.5, 10.0, 1.25)),
-        _openai("gpt-4o-mini", 128_000, 16_384, (0.15, 0.6, 0.075)),
-        _openai("gpt-4.1", 1_047_576, 32_768, (2.0, 8.0, 0.5)),
-        _openai("gpt-4.1-mini", 1_047_576, 32_768, (0.4, 1.6, 0.1)),
-        _openai("gpt-4.1-nano", 1_047_576, 32_768, (0.1, 0.4, 0.025)),
-        _openai(
-            "o3", 200_000, 100_000, (2.0, 8.0, 0.5), reasoning=True, thinking_levels=("low", "medium", "high")
-        ),
-        _openai(
-            "o4-mini",
-            200_000,
-            100_000,
-            (1.1, 4.4, 0.275),
-            reasoning=True,
-            thinking_levels=("low", "medium", "high"),
-        ),
-        _openai(
-            "gpt-5",
-            400_000,
-            128_000,
-            (1.25, 10.0, 0.125),
-            reasoning=True,
-            thinking_levels=("minimal", "low", "medium", "high"),
-        ),
-        _openai(
-            "gpt-5-mini",
-            400_000,
-            128_000,
-            (0.25, 2.0, 0.025),
-            reasoning=True,
-            thinking_levels=("minimal", "low", "medium", "high"),
-        ),
-        _openai(
-            "gpt-5-nano",
-            400_000,
-            128_000,
-            (0.05, 0.4, 0.005),
-            reasoning=True,
-            thinking_levels=("minimal", "low", "medium", "high"),
-        ),
-    ]
-)
-
-
-def _claude(id: str, output: int, price: tuple[float, float, float, float]) -> Model:
-    return Model(
-        id,
-        "anthropic-messages",
-        "anthropic",
-        name=id,
-        reasoning=True,
-        input=("text", "image"),
-        context_window=200_000,
-        max_tokens=output,
-        cost=ModelCost(*price),
-    )
-
-
-# From Anthropic's own pages in 2025, in the same units; the fourth price is a five-minute cache write.
-_ANTHROPIC = _by_id(
-    [
-        _claude("claude-sonnet-4-5", 64_000, (3.0, 15.0, 0.3, 3.75)),
-        _claude("claude-haiku-4-5", 64_000, (1.0, 5.0, 0.1, 1.25)),
-        _claude("claude-opus-4-1", 32_000, (15.0, 75.0, 1.5, 18.75)),
-        _claude("claude-sonnet-4-0", 64_000, (3.0, 15.0, 0.3, 3.75)),
-    ]
-)
-
-
-def _gemini(id: str, price: tuple[float, float, float]) -> Model:
-    return Model(
-        id,
-        "google-generative-ai",
-        "google",
-        name=id,
-        reasoning=True,
-        input=("text", "image"),
-        context_window=1_048_576,
-        max_tokens=65_536,
-        cost=ModelCost(*price),
-    )
-
-
-# From Google's own pages in 2025, for prompts of up to 200,000 tokens.
-_GOOGLE = _by_id(
-    [
-        _gemini("gemini-2.5-pro", (1.25, 10.0, 0.31)),
-        _gemini("gemini-2.5-flash", (0.3, 2.5, 0.075)),
-        _gemini("gemini-2.5-flash-lite", (0.1, 0.4, 0.025)),
-    ]
-)
+_COMPLETIONS = "openai-completions"
 
 # In the order in which the command looks for a key.
 PROVIDERS: Mapping[str, Provider] = {
     "anthropic": Provider(
-        "anthropic-messages",
-        "https://api.anthropic.com",
-        ("ANTHROPIC_API_KEY",),
-        _ANTHROPIC,
-        "claude-sonnet-4-5",
+        "anthropic-messages", "https://api.anthropic.com", ("ANTHROPIC_API_KEY",), False, "claude-sonnet-5-5"
     ),
-    "openai": Provider(
-        "openai-completions", "https://api.openai.com/v1", ("OPENAI_API_KEY",), _OPENAI, "gpt-5-mini"
-    ),
+    "openai": Provider(_COMPLETIONS, "https://api.openai.com/v1", ("OPENAI_API_KEY",), False, "gpt-6-sol"),
     "google": Provider(
         "google-generative-ai",
         "https://generativelanguage.googleapis.com",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        _GOOGLE,
-        "gemini-2.5-flash",
+        False,
+        "gemini-3.8-flash",
     ),
     "openrouter": Provider(
-        "openai-completions",
+        _COMPLETIONS,
         "https://openrouter.ai/api/v1",
         ("OPENROUTER_API_KEY",),
-        default_model="anthropic/claude-sonnet-4.5",
+        default_model="openrouter/auto",
     ),
     "groq": Provider(
-        "openai-completions",
+        _COMPLETIONS,
         "https://api.groq.com/openai/v1",
         ("GROQ_API_KEY",),
         default_model="openai/gpt-oss-120b",
     ),
     "deepseek": Provider(
-        "openai-completions",
-        "https://api.deepseek.com/v1",
-        ("DEEPSEEK_API_KEY",),
-        default_model="deepseek-chat",
+        _COMPLETIONS, "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",), default_model="deepseek-v4-pro"
     ),
-    "ollama": Provider("openai-completions", "http://127.0.0.1:11434/v1"),
-    "vllm": Provider("openai-completions", "http://127.0.0.1:8000/v1"),
-    "llamacpp": Provider("openai-completions", "http://127.0.0.1:8080/v1"),
-    "local": Provider("openai-completions", "http://127.0.0.1:8080/v1"),
+    "ollama": Provider(_COMPLETIONS, "http://127.0.0.1:11434/v1"),
+    "vllm": Provider(_COMPLETIONS, "http://127.0.0.1:8000/v1"),
+    "llamacpp": Provider(_COMPLETIONS, "http://127.0.0.1:8080/v1"),
+    "local": Provider(_COMPLETIONS, "http://127.0.0.1:8080/v1"),
 }
 
 
@@ -235,15 +112,18 @@ def get_model(name: str) -> Model:
     Raises UnknownModelError, naming near ids, for an unknown provider or an id a closed provider lacks; a
     model that is not listed can always be described with `Model(...)`.
     """
+    from agent.catalogue import known_models
+
     provider_name, slash, id = name.partition("/")
     provider = PROVIDERS.get(provider_name)
     if provider is None or not slash or not id:
         raise _unknown(name)
-    if provider.models is None:
-        return Model(id, provider.api, provider_name, name=id)
-    if id not in provider.models:
+    known = known_models().get(name)
+    if known is not None:
+        return known
+    if not provider.any_id:
         raise _unknown(name)
-    return provider.models[id]
+    return Model(id, provider.api, provider_name, name=id)
 
 
 def resolve_model(model: Model | str | None) -> Model | None:
@@ -260,7 +140,9 @@ def resolve_model(model: Model | str | None) -> Model | None:
 def _unknown(name: str) -> UnknownModelError:
     from difflib import get_close_matches
 
-    listed = [f"{provider}/{id}" for provider, entry in PROVIDERS.items() for id in entry.models or ()]
+    from agent.catalogue import known_models
+
+    listed = list(known_models())
     near = get_close_matches(name, listed, n=3, cutoff=0.4)
     if not near:
         near = [full for full in listed if full.partition("/")[2] == name][:3]
