@@ -12,7 +12,6 @@ an overflow; an overflow may hide under a 400, a 401 or a 413.
 
 from __future__ import annotations
 
-import email.utils
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -352,6 +351,8 @@ def _unix(value: str | None) -> float:
 
 
 def _date(value: str) -> float | None:
+    import email.utils  # a third of what importing the package would cost, for a header that few servers send
+
     try:
         return email.utils.parsedate_to_datetime(value).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
