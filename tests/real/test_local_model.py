@@ -22,7 +22,9 @@ import agent as runtime
 from agent import Agent, CancelToken, ConfigurationError, MessageUpdate, RetryPolicy, tool
 from agent.local_model import LocalParts, LocalServer, find
 from agent.local_model.parts import FOLDER_VARIABLE, WEIGHTS_FILE
+from agent.providers import is_supported
 
+ROOT = Path(__file__).parents[2]
 NO_RETRY = RetryPolicy(auto_resume=(), mid_tool_call=(), side_query=(), request=())
 
 
@@ -61,6 +63,8 @@ def _agent(
         asked = replace(asked, **options)
         if force_call and context.messages[-1].role == "user":
             asked = replace(asked, tool_choice=tool_choice or "required", on_payload=_begin_with_a_call)
+        elif force_call:
+            asked = replace(asked, tool_choice="none")  # once it has a result, let it talk
         return runtime.default_stream_fn(model, context, asked)
 
     return Agent(server.model, tools=tools if force_call else (), stream_fn=stream, retry=NO_RETRY)
@@ -88,11 +92,20 @@ def test_text_arrives_in_pieces_and_adds_up(server: LocalServer) -> None:
     assert result.usage.output > 0
 
 
+QUESTIONS = (
+    "What is 3+4?",
+    "Add 12 and 30.",
+    "What is 3+4? Use add.",
+    "Use the function add for 2 and 2.",
+    "Call add with 5 and 6.",
+)
+
+
 def test_a_tool_call_makes_the_round_trip(server: LocalServer) -> None:
-    """A model this small misses now and then: up to five tries for a call that is run and answered."""
-    for _ in range(5):
-        with _agent(server, force_call=True, max_tokens=128) as agent:
-            messages = agent.run("What is 3+4? Use add.").messages
+    """A model this small misses now and then: up to five questions for a call that is run and answered."""
+    for question in QUESTIONS:
+        with _agent(server, force_call=True, temperature=0.0, max_tokens=128) as agent:
+            messages = agent.run(question).messages
         answered = [m for m in messages if m.role == "toolResult" and not m.is_error]
         if answered and messages[-1].role == "assistant" and messages[-1].stop_reason == "stop":
             break
@@ -124,19 +137,18 @@ def test_arguments_cut_by_the_token_limit_are_not_executed(server: LocalServer) 
 
 
 def test_an_error_inside_the_stream_ends_the_run_with_the_servers_words(server: LocalServer) -> None:
-    """The server starts a 200 stream and then finds that the model left the form of a call."""
-    for _ in range(5):
-        with _agent(server, force_call=True, tool_choice="auto", max_tokens=64) as agent:
-            agent.prompt("Tell me about the sea.")
-            assert agent.wait_for_idle(60)
-            error = agent.state.error
-        if error:
-            break
-    assert "does not match the expected" in error
+    """The server begins a good stream and then finds that the model left the form of a call."""
+    with _agent(server, force_call=True, tool_choice="auto", temperature=0.0, max_tokens=64) as agent:
+        agent.prompt(QUESTIONS[0])
+        assert agent.wait_for_idle(60)
+        assert "does not match the expected" in agent.state.error
 
 
-@pytest.mark.parametrize("api", ["openai-responses", "anthropic-messages"])
-def test_the_other_wire_formats_reach_the_same_server(server: LocalServer, api: str) -> None:
+FORMATS = ("openai-completions", "openai-responses", "anthropic-messages")
+
+
+@pytest.mark.parametrize("api", [api for api in FORMATS if is_supported(api)])
+def test_every_wire_format_we_speak_gets_an_answer(server: LocalServer, api: str) -> None:
     model = replace(server.model, api=api)
     with Agent(model, retry=NO_RETRY, get_api_key=lambda provider: "none") as agent:
         result = agent.run("What is the capital of France?")
@@ -239,19 +251,14 @@ def test_a_missing_local_model_names_what_to_run(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command_starts_and_stops_the_server_by_itself(parts: LocalParts, tmp_path: Path) -> None:
-    environment = os.environ | {FOLDER_VARIABLE: str(parts.folder), "HOME": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-m",
-        "agent",
-        "--model",
-        "local/smollm2",
-        "-p",
-        "What is the capital of France?",
-    ]
+    mine = {FOLDER_VARIABLE: str(parts.folder), "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | mine
+    # Without tools: their descriptions would keep a model on one core busy for half a minute.
+    command = [sys.executable, "-m", "agent", "--model", "local/smollm2", "--tools", "none"]
+    command += ["-p", "What is the capital of France?"]
     ended = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip()
+    assert "Paris" in ended.stdout
     assert "Traceback" not in ended.stderr
