@@ -2,7 +2,9 @@
 
 Sequences are stored as tuples. `dataclasses.replace` makes a changed copy. Each message has one private
 slot in which a wire format keeps the encoded form, so that a long history is serialised once and not at every
-request.
+request; no copy, pickle, comparison or hash takes it along.
+
+Hashes leave out what can't have one: arguments, details, meta and data.
 
 JSON names are camelCase (`toolCallId`, `stopReason`, ...); optional fields are left out when empty, while
 `content`, `usage`, `stopReason`, `isError` and `timestamp` are always there.
@@ -14,14 +16,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from agent.usage import Cost, Usage
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 STOP_REASONS = frozenset(("stop", "length", "toolUse", "error", "aborted"))
-
-T = TypeVar("T")
 
 
 def now_ms() -> int:
@@ -63,7 +63,7 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = field(hash=False)
     signature: str | None = None
     type: ClassVar[str] = "toolCall"
 
@@ -83,19 +83,24 @@ AssistantBlock = TextContent | ThinkingContent | ToolCall | ServerContent
 ContentBlock = TextContent | ThinkingContent | ImageContent | ToolCall | ServerContent
 
 
+class _EncodedOnce:
+    """The private slot, empty until it is used. It is no field: what goes by fields never sees it."""
+
+    __slots__ = ("_encoded",)
+    _encoded: dict[object, Any]
+
+
 @dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(_EncodedOnce):
     """What the user says: a plain string, or text and image blocks. `timestamp` is in Unix milliseconds."""
 
     content: str | tuple[UserBlock, ...]
     timestamp: int = field(default_factory=now_ms)
-    _encoded: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
     role: ClassVar[str] = "user"
 
     def __init__(self, content: str | Sequence[UserBlock], timestamp: int | None = None) -> None:
         _set(self, "content", content if isinstance(content, str) else tuple(content))
         _set(self, "timestamp", now_ms() if timestamp is None else timestamp)
-        _set(self, "_encoded", None)
 
     @property
     def text(self) -> str:
@@ -104,7 +109,7 @@ class UserMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantMessage:
+class AssistantMessage(_EncodedOnce):
     """One answer of a model. `error_message` is set when `stop_reason` is `error` or `aborted`."""
 
     content: tuple[AssistantBlock, ...]
@@ -117,7 +122,6 @@ class AssistantMessage:
     response_id: str = ""
     response_model: str = ""
     timestamp: int = field(default_factory=now_ms)
-    _encoded: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
     role: ClassVar[str] = "assistant"
 
     def __init__(
@@ -143,7 +147,6 @@ class AssistantMessage:
         _set(self, "response_id", response_id)
         _set(self, "response_model", response_model)
         _set(self, "timestamp", now_ms() if timestamp is None else timestamp)
-        _set(self, "_encoded", None)
 
     @property
     def text(self) -> str:
@@ -162,7 +165,7 @@ class AssistantMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultMessage:
+class ToolResultMessage(_EncodedOnce):
     """The answer to one tool call.
 
     `details` is for screens and logs and never sent; `meta` is small text the model sees after the content.
@@ -172,10 +175,9 @@ class ToolResultMessage:
     tool_name: str
     content: tuple[UserBlock, ...]
     is_error: bool = False
-    details: Any = None
-    meta: Mapping[str, str] | None = None
+    details: Any = field(default=None, hash=False)
+    meta: Mapping[str, str] | None = field(default=None, hash=False)
     timestamp: int = field(default_factory=now_ms)
-    _encoded: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
     role: ClassVar[str] = "toolResult"
 
     def __init__(
@@ -195,7 +197,6 @@ class ToolResultMessage:
         _set(self, "details", details)
         _set(self, "meta", meta)
         _set(self, "timestamp", now_ms() if timestamp is None else timestamp)
-        _set(self, "_encoded", None)
 
     @property
     def text(self) -> str:
@@ -208,7 +209,7 @@ class CustomMessage:
     """An entry of the application: stored and shown, never sent to a model."""
 
     kind: str
-    data: Any = None
+    data: Any = field(default=None, hash=False)
     timestamp: int = field(default_factory=now_ms)
     role: ClassVar[str] = "custom"
 
@@ -225,7 +226,7 @@ def encoded_once(message: Message, key: object, encode: Any) -> Any:
     """
     if isinstance(message, CustomMessage):
         return encode(message)
-    slot = message._encoded
+    slot: dict[object, Any] | None = getattr(message, "_encoded", None)
     if slot is None:
         slot = {}
         _set(message, "_encoded", slot)
@@ -290,7 +291,9 @@ def message_from_json(data: Mapping[str, Any]) -> Message:
     if not isinstance(data, Mapping):
         raise ValueError(f"a message must be a JSON object, not {type(data).__name__}")
     role = _field(data, "role", str)
-    timestamp = data.get("timestamp", 0)
+    if role not in _ROLES:
+        return CustomMessage("unknown", dict(data), data.get("timestamp") or 0)
+    timestamp = _field(data, "timestamp", _NUMBER, 0)
     match role:
         case "user":
             content = data.get("content", "")
@@ -302,16 +305,14 @@ def message_from_json(data: Mapping[str, Any]) -> Message:
         case "toolResult":
             return ToolResultMessage(
                 _field(data, "toolCallId", str),
-                data.get("toolName", ""),
+                _field(data, "toolName", str, ""),
                 _blocks_from_json(data.get("content", ()), _USER_BLOCKS),
                 bool(data.get("isError", False)),
                 data.get("details"),
-                data.get("meta"),
+                _field(data, "meta", Mapping, None),
                 timestamp,
             )
-        case "custom":
-            return CustomMessage(data.get("kind", ""), data.get("data"), timestamp)
-    return CustomMessage("unknown", dict(data), timestamp)
+    return CustomMessage(_field(data, "kind", str, ""), data.get("data"), timestamp)
 
 
 def usage_to_json(usage: Usage) -> dict[str, Any]:
@@ -335,21 +336,18 @@ def usage_to_json(usage: Usage) -> dict[str, Any]:
 
 def usage_from_json(data: Mapping[str, Any]) -> Usage:
     """The usage of such JSON data; what is missing counts as zero."""
-    cost = data.get("cost") or {}
+    cost: Mapping[str, Any] = _field(data, "cost", Mapping, {})
     return Usage(
-        data.get("input", 0),
-        data.get("output", 0),
-        data.get("cacheRead", 0),
-        data.get("cacheWrite", 0),
-        data.get("totalTokens", 0),
-        Cost(
-            cost.get("input", 0.0),
-            cost.get("output", 0.0),
-            cost.get("cacheRead", 0.0),
-            cost.get("cacheWrite", 0.0),
-            cost.get("total", 0.0),
-        ),
+        *_numbers(data),
+        total_tokens=_field(data, "totalTokens", _NUMBER, 0),
+        cost=Cost(*_numbers(cost), total=_field(cost, "total", _NUMBER, 0.0)),
     )
+
+
+def _numbers(data: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """The four kinds of tokens, or what each cost."""
+    input, output, read, write = (_field(data, name, _NUMBER, 0) for name in _KINDS)
+    return input, output, read, write
 
 
 def _joined_text(blocks: Sequence[ContentBlock]) -> str:
@@ -377,22 +375,22 @@ def _assistant_to_json(message: AssistantMessage) -> dict[str, Any]:
 
 
 def _assistant_from_json(data: Mapping[str, Any]) -> AssistantMessage:
-    stop_reason = data.get("stopReason", "stop")
+    stop_reason = _field(data, "stopReason", str, "stop")
     if stop_reason not in STOP_REASONS:
         raise ValueError(
             f"stopReason: expected one of {', '.join(sorted(STOP_REASONS))}, got {stop_reason!r}"
         )
     return AssistantMessage(
         _blocks_from_json(data.get("content", ()), _ASSISTANT_BLOCKS),
-        data.get("api", ""),
-        data.get("provider", ""),
-        data.get("model", ""),
-        usage_from_json(data.get("usage") or {}),
+        _field(data, "api", str, ""),
+        _field(data, "provider", str, ""),
+        _field(data, "model", str, ""),
+        usage_from_json(_field(data, "usage", Mapping, {})),
         stop_reason,
-        data.get("errorMessage", ""),
-        data.get("responseId", ""),
-        data.get("responseModel", ""),
-        data.get("timestamp", 0),
+        _field(data, "errorMessage", str, ""),
+        _field(data, "responseId", str, ""),
+        _field(data, "responseModel", str, ""),
+        _field(data, "timestamp", _NUMBER, 0),
     )
 
 
@@ -418,11 +416,12 @@ def _with(data: dict[str, Any], **optional: Any) -> dict[str, Any]:
     return data | {key: value for key, value in optional.items() if value is not None}
 
 
-_USER_BLOCKS = frozenset(("text", "image"))
-_ASSISTANT_BLOCKS = frozenset(("text", "thinking", "toolCall", "server"))
+_ROLES = ("user", "assistant", "toolResult", "custom")
+_USER_BLOCKS = ("text", "image")
+_ASSISTANT_BLOCKS = ("text", "thinking", "toolCall", "server")
 
 
-def _blocks_from_json(items: Any, allowed: frozenset[str]) -> list[Any]:
+def _blocks_from_json(items: Any, allowed: tuple[str, ...]) -> list[Any]:
     if isinstance(items, str):
         return [TextContent(items)]
     if not isinstance(items, Sequence):
@@ -436,32 +435,41 @@ def _blocks_from_json(items: Any, allowed: frozenset[str]) -> list[Any]:
 def _block_from_json(data: Mapping[str, Any]) -> ContentBlock | None:
     match data["type"]:
         case "text":
-            return TextContent(_field(data, "text", str), data.get("textSignature"))
+            return TextContent(_field(data, "text", str), _field(data, "textSignature", str, None))
         case "thinking":
             return ThinkingContent(
                 _field(data, "thinking", str),
-                data.get("thinkingSignature"),
+                _field(data, "thinkingSignature", str, None),
                 bool(data.get("redacted", False)),
             )
         case "image":
             return ImageContent(_field(data, "data", str), _field(data, "mimeType", str))
         case "toolCall":
-            arguments = data.get("arguments")
             return ToolCall(
                 _field(data, "id", str),
                 _field(data, "name", str),
-                {} if arguments is None else arguments,
-                data.get("thoughtSignature"),
+                _field(data, "arguments", dict, {}),
+                _field(data, "thoughtSignature", str, None),
             )
         case "server":
             return ServerContent(
-                _field(data, "providerType", str), _field(data, "raw", str), data.get("display")
+                _field(data, "providerType", str),
+                _field(data, "raw", str),
+                _field(data, "display", str, None),
             )
     return None
 
 
-def _field(data: Mapping[str, Any], name: str, kind: type[T]) -> T:
+def _field(data: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
+    """A field of that type; null and a missing one stand for the default, if there is one."""
     value = data.get(name)
+    if value is None and default is not ...:
+        return default
     if not isinstance(value, kind):
-        raise ValueError(f"{name}: expected {kind.__name__}, got {value!r}")
+        raise ValueError(f"{name}: expected {_JSON_NAMES[kind]}, got {value!r:.80}")
     return value
+
+
+_KINDS = ("input", "output", "cacheRead", "cacheWrite")
+_NUMBER = (int, float)
+_JSON_NAMES: dict[Any, str] = {str: "a string", _NUMBER: "a number", dict: "an object", Mapping: "an object"}

@@ -31,8 +31,8 @@ class Model:
     max_tokens: int = 8_192
     cost: ModelCost | None = None
     thinking_levels: tuple[str, ...] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    compat: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    compat: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         for name in ("input", "thinking_levels"):
