@@ -184,17 +184,18 @@ class _Blocks:
         lines = window.split(b"\n")
         if window.endswith(b"\n"):
             lines.pop()
-        matches = {line.number - first_number: line for line in found}
-        wanted = set(range(min(self.owed, len(lines))))
-        for index in matches:
-            wanted.update(range(max(0, index - self._context), min(len(lines), index + self._context + 1)))
         if found:
             self._put(*[line for line in self._before if line.number >= found[0].number - self._context])
-        for index in sorted(wanted):
-            match = matches.get(index)
-            self._put(match or Line(first_number + index, line_text(lines[index])))
-        last = max(matches) + self._context if matches else self.owed - 1
-        self.owed = max(0, last + 1 - len(lines))
+        position, reach = 0, self.owed  # the next line, and the end of what the last match may show
+        for match in (*found, None):
+            index = match.number - first_number if match else len(lines)
+            begin = index - self._context if match else index
+            for shown in (range(position, min(reach, index)), range(max(position, reach, begin), index)):
+                self._put(*[Line(first_number + at, line_text(lines[at])) for at in shown])
+            if match:
+                self._put(match)
+                position, reach = index + 1, index + 1 + self._context
+        self.owed = max(0, reach - len(lines))
         self._remember(window, first_number)
 
     def _put(self, *lines: Line) -> None:
