@@ -38,6 +38,14 @@ ABORTED_TEXT = "Request was aborted"
 """The text of a request that was cancelled, whatever phase it was in."""
 
 
+def after_attempts(text: str, attempts: int) -> str:
+    """The text of a failure that was tried `attempts` times: the layers above do not try it again.
+
+    Otherwise their numbers of attempts would multiply.
+    """
+    return f"{text} (gave up after {attempts} attempts)" if attempts > 1 else text
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often and after which waits (seconds) each layer tries again; the length is the number of retries.
@@ -156,6 +164,7 @@ _is_too_large = _pattern(
     r"(?:exceeds?|larger\s+than|too\s+large)[^\n]{0,120}(?:\d\s*(?:bytes|[kmg]i?b\b)|pixels|dimension)",
 )
 _is_aborted = _pattern(re.escape(ABORTED_TEXT))
+_gave_up = _pattern(r"\(gave\s+up\s+after\s+\d+\s+attempts\)")
 
 # One line per wording that some provider or server uses; the words are theirs.
 _OVERFLOW = (
@@ -208,8 +217,8 @@ def is_transient_network(text: str) -> bool:
 
 
 def is_retryable(text: str) -> bool:
-    """True when the same request may succeed a little later."""
-    if is_final(text):
+    """True when the same request may succeed a little later and nobody has tried that yet."""
+    if is_final(text) or _gave_up(text):
         return False
     return is_rate_limit(text) or is_transient_server(text) or is_transient_network(text)
 
@@ -217,8 +226,11 @@ def is_retryable(text: str) -> bool:
 def is_resumable(text: str) -> bool:
     """True when a stream broke on its way, so that the answer may be taken up again.
 
-    Rate limits and server errors are not: they are refusals, and were retried before the stream began.
+    Rate limits and server errors are not: they are refusals, and were retried before the stream began. Nor
+    is a connection that did not come about in several attempts.
     """
+    if _gave_up(text):
+        return False
     return is_transient_network(text) or _ends_early(text)
 
 

@@ -16,9 +16,10 @@ How a wire format uses it (this face is stable):
   well, None lets the stream begin. What was held back is handed out in order. So `message_start` may be
   answered with "", an `error` event with its text, all else with None.
 - Entering the `with` block sends the request and returns with the first payloads; it raises `ProviderError`
-  when all attempts failed. Iterating raises it when the stream breaks later (its text is one that
-  `agent.retry.is_resumable` knows) or stays silent. A body that ends early but cleanly just ends the
-  iteration, so look for your terminal event. Breaking out of the loop is fine.
+  when all attempts failed. The text then says how many there were, and no other layer tries again.
+- Iterating raises it when the stream breaks later (its text is one that `agent.retry.is_resumable` knows) or
+  stays silent. A body that ends early but cleanly just ends the iteration, so look for your terminal event.
+  Breaking out of the loop is fine.
 - `ProviderError`: str() is the text to show; `.aborted .status .kind .retryable .retry_after`. Catch it and
   yield `StreamError(str(error), "aborted" if error.aborted else "error")`.
 """
@@ -40,7 +41,7 @@ from agent.providers._failure import ProviderError, aborted, redacted, response_
 from agent.providers._network import Wire
 from agent.providers._pool import shared_transport
 from agent.providers._sse import EventTooLargeError, SseReader
-from agent.retry import ErrorClass, RetryPolicy, classify_error
+from agent.retry import ErrorClass, RetryPolicy, after_attempts, classify_error
 
 logger = logging.getLogger("agent")
 
@@ -314,8 +315,11 @@ class EventStream:
     def _delay(self, attempt: int, failure: ProviderError) -> float:
         """The wait before attempt number `attempt` is made again; raises when it is not."""
         waits = (self._options.retry or RetryPolicy()).request
-        if not failure.retryable or attempt > len(waits):
+        if not failure.retryable:
             raise failure
+        if attempt > len(waits):
+            text = after_attempts(str(failure), attempt)
+            raise ProviderError(text, failure.classified, failure.status) from failure
         cap = self._options.max_retry_delay or float("inf")
         if failure.retry_after > cap:
             raise ProviderError(

@@ -16,7 +16,7 @@ from support.sse_server import SseServer, cut, hang, pause, wait_for
 from agent.providers import _http
 from agent.providers._http import ProviderError, post_sse
 from agent.providers._pool import close_idle_connections
-from agent.retry import is_final, is_resumable
+from agent.retry import is_final, is_resumable, is_retryable
 
 KEY = "sk-very-secret-123456"
 
@@ -103,7 +103,15 @@ class TestRetries:
         assert len(sse_server.requests) == 4
         text = "503 try later, please do"
         assert retries == [(1, 0.01, text), (2, 0.02, text), (3, 0.03, text)]
-        assert (str(error), error.status, error.kind, error.retryable) == (text, 503, "server", True)
+        assert str(error) == f"{text} (gave up after 4 attempts)"
+        assert (error.status, error.kind) == (503, "server")
+
+    def test_the_layers_above_do_not_multiply_the_attempts(self, free_port: int) -> None:
+        """T05"""
+        url = f"http://127.0.0.1:{free_port}"
+        assert not is_resumable(str(failure(url, options(0.0))))
+        assert not is_retryable(str(failure(url, options(0.0))))
+        assert is_resumable(str(failure(url, options())))
 
     @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
     def test_these_statuses_are_tried_again(self, sse_server: SseServer, status: int) -> None:

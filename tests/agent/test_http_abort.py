@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 from support.raw_server import raw_server, read_request
-from support.requests import PROMPT, Requesting, failure, options, post, wait_until
+from support.requests import PROMPT, Requesting, authorized, failure, options, post, wait_until
 from support.sse_server import SseServer, cut, hang, no_head
 
+from agent.providers._http import ProviderError, post_sse
 from agent.providers._pool import close_idle_connections
 from agent.retry import ABORTED_TEXT
 
@@ -129,20 +130,23 @@ def test_before_it_began_no_connection_is_made(sse_server: SseServer) -> None:
 
 
 def test_a_body_without_a_stated_end_does_not_seem_to_end_well() -> None:
-    """To the HTTP parser a cut looks like the end of such a body."""
-    asked = threading.Event()
+    """To the HTTP parser a cut looks like its end, to the reader of events like that of the last event."""
 
     def serve(listener: socket.socket) -> None:
         with listener.accept()[0] as connection:
             read_request(connection)
-            connection.sendall(b"HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n")
-            asked.set()
+            head = b"HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+            connection.sendall(head + b"data: 1\n\ndata: unfinish")
             connection.recv(1)
 
+    opts = options()
     with raw_server(serve) as url:
-        request = Requesting(url, phase="_receive")
-        seconds = request.abort_in_phase(asked.is_set)
-    assert_aborted(request, seconds)
+        with post_sse(url, authorized, b"{}", options=opts, provider="p") as events:
+            payloads = iter(events)
+            assert next(payloads) == "1"
+            opts.cancel.cancel()
+            with pytest.raises(ProviderError, match=ABORTED_TEXT):
+                next(payloads)
 
 
 def test_the_next_request_works(sse_server: SseServer) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from support.raw_server import event_stream, raw_server, read_request
 from support.requests import PROMPT, Requesting, authorized, failure, options, post, wait_until
-from support.sse_server import SseServer, hang, pause
+from support.sse_server import SseServer, cut, hang, pause
 
 from agent.providers import _pool
 from agent.providers._http import post_sse
@@ -54,13 +54,21 @@ class TestKept:
     def test_whoever_breaks_off_at_the_terminal_event_keeps_the_connection(
         self, sse_server: SseServer
     ) -> None:
-        sse_server.play(b"data: [DONE]\n\n", pause(0.01), b": bye\n\n", repeat=True)
+        sse_server.play(b"data: 1\n\n", b"data: [DONE]\n\n", pause(0.01), b": bye\n\n", repeat=True)
         for _ in range(2):
             with post_sse(sse_server.url, authorized, b"{}", options=options(), provider="p") as events:
                 for payload in events:
                     if payload == "[DONE]":
                         break
         assert connections(sse_server) == [1, 1]
+
+    def test_an_attempt_that_broke_costs_the_next_one_nothing(self, sse_server: SseServer) -> None:
+        sse_server.play(cut())
+        sse_server.play(b"data: [DONE]\n\n", pause(0.01), b": bye\n\n", repeat=True)
+        for _ in range(2):
+            with post_sse(sse_server.url, authorized, b"{}", options=options(0.0), provider="p") as events:
+                assert next(iter(events)) == "[DONE]"
+        assert connections(sse_server) == [1, 2, 2]
 
     def test_a_generator_that_is_closed_at_its_terminal_event_keeps_the_connection(
         self, sse_server: SseServer

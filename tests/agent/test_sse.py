@@ -42,6 +42,15 @@ def test_a_crlf_cut_between_two_packets_is_one_line_end() -> None:
     assert payloads(b"data: 1\r", b"\ndata: 2\r", b"\n", b"\r\n", b"data: 3\r\n\r", b"\n") == ["1\n2", "3"]
 
 
+def test_an_event_is_handed_out_as_soon_as_its_empty_line_has_come() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"data: 1\n"
+        yield b"\n"
+        raise AssertionError("the first event was not handed out")
+
+    assert next(iter(SseReader(chunks()))) == "1"
+
+
 def test_a_crlf_event_is_handed_out_before_the_line_feed_of_its_empty_line_has_come() -> None:
     def chunks() -> Iterator[bytes]:
         yield b"data: 1\r\n\r"
