@@ -6,12 +6,24 @@ import json
 import re
 from typing import Any
 
-# One token: a bracket or separator, a whole string, or a run that should be a number or literal.
-_TOKEN = re.compile(r'\s*(?:([{}\[\],:])|("[^"\\]*(?:\\.[^"\\]*)*")|([^\s{}\[\],:"]+))', re.DOTALL)
-# The whole characters and whole escapes of a string that has no end yet.
-_OPEN_STRING = re.compile(r'\s*"[^"\\]*(?:(?:\\u[0-9a-fA-F]{4}|\\[^u])[^"\\]*)*', re.DOTALL)
-# Half a character beyond the first 65,536: its other half may still come.
-_HIGH_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})$")
+# The words of JSON, exactly: what is taken for whole here, the parser takes too. Nothing backtracks, so that
+# a long text costs its length.
+_SPACE = r"[ \t\n\r]*+"
+_HEX = "[0-9a-fA-F]"
+_STRING = rf"""[^"\\]*+(?:\\(?:["\\/bfnrt]|u{_HEX}{{4}})[^"\\]*+)*+"""
+_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+# One token: a bracket or separator, a whole string, or a number or literal. Those are whole only before a
+# separator: `12` could become `123`.
+_TOKEN = re.compile(
+    rf"""{_SPACE}(?:([{{}}\[\],:])|("{_STRING}")|((?:{_NUMBER}|true|false|null)(?=[ \t\n\r,\]}}])))"""
+)
+# A string that has no end yet, up to its last whole character. Characters beyond the first 65,536 are written
+# as two escapes; the first half is not whole until it is known what follows.
+_HIGH_HALF = rf"u[dD][89abAB]{_HEX}{{2}}"
+_OPEN_STRING = re.compile(
+    rf"""{_SPACE}"[^"\\]*+(?:\\(?:["\\/bfnrt]|(?!{_HIGH_HALF})u{_HEX}{{4}}"""
+    rf"""|{_HIGH_HALF}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))[^"\\]*+)*+"""
+)
 _CLOSERS = {"{": "}", "[": "]"}
 
 
@@ -29,9 +41,8 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
         if isinstance(value, str):
             value = _unwrapped(value)
     except (ValueError, RecursionError) as error:
-        return parse_partial_object(
-            text
-        ), f"the arguments are not valid JSON, they may be cut off ({_reason(error)})"
+        problem = f"the arguments are not valid JSON, they may be cut off ({_reason(error)})"
+        return parse_partial_object(text), problem
     if value is None:
         return {}, ""
     if not isinstance(value, dict):
@@ -41,6 +52,8 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
 
 def _unwrapped(text: str) -> Any:
     """The value that was encoded as a string once more, or the string itself when it is just that."""
+    if not text.strip():
+        return None
     try:
         return _loads(text)
     except ValueError:
@@ -67,23 +80,16 @@ def _repair(text: str) -> str | None:
     """The text up to its last safe place, with what is open there closed; None when it is no object."""
     scan = _Scan()
     position = 0
-    while match := _TOKEN.match(text, position):
+    while not scan.finished and (match := _TOKEN.match(text, position)):
+        punctuation, string, _ = match.groups()
+        if not scan.take(punctuation, string is not None, match.end()):
+            break
         position = match.end()
-        punctuation, string, other = match.groups()
-        # A run that touches the end may go on: `12` could become `123`.
-        if other is not None and position == len(text):
-            break
-        if not scan.take(punctuation, string is not None, position):
-            break
-        if scan.finished:
-            break
     if not scan.opened:
         return None
     # Since the last safe place only a key, a colon or a comma can have come: the open brackets are the same.
-    if scan.expects_value and not scan.finished and (open_string := _OPEN_STRING.match(text, position)):
-        end = open_string.end()
-        half = _HIGH_SURROGATE.search(text, max(position, end - 64), end)
-        return text[: half.start(1) if half else end] + '"' + scan.closers()
+    if scan.expects_value and (open_string := _OPEN_STRING.match(text, position)):
+        return text[: open_string.end()] + '"' + scan.closers()
     return text[: scan.safe] + scan.closers()
 
 

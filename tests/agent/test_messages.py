@@ -10,7 +10,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.messages import (
@@ -100,6 +100,7 @@ FULL: list[Message] = [
 ]
 
 
+@settings(deadline=None)
 @given(messages)
 def test_every_message_comes_back_from_json_as_it_was(message: Message) -> None:
     wire = json.dumps(message_to_json(message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.thinking import (
@@ -47,6 +47,7 @@ def test_the_clamp(requested: str, available: list[str] | None, level: str) -> N
     assert clamp_thinking_level(requested, available) == level
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(THINKING_LADDER), st.lists(st.sampled_from(THINKING_LADDER), max_size=12), st.randoms()
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.usage import ZERO_USAGE, Cost, ModelCost, Usage, priced
@@ -51,6 +51,7 @@ def test_the_order_of_adding_does_not_matter() -> None:
     assert len(sums) == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**6), max_size=200))
 def test_a_long_sum_of_prices_is_the_price_of_the_sum(tokens: list[int]) -> None:
     price = ModelCost(2.5, 10.0)
