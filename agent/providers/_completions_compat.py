@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from typing import Any, get_args
 from typing import Literal as L
 from urllib.parse import urlsplit
 
-from agent.errors import ConfigurationError
 from agent.models import Model
+from agent.providers._flags import overridden
 from agent.providers._keys import base_url
 
 ThinkingFormat = L["openai", "openrouter", "deepseek", "zai", "qwen", "qwen-chat-template"]
@@ -62,8 +60,7 @@ def compat_for(model: Model) -> Compat:
 
     Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
     """
-    found = _detected(model)
-    return replace(found, **_given(model.compat)) if model.compat else found
+    return overridden(_detected(model), model.compat, "openai-completions", _CHOICES)
 
 
 # The provider ids and the parts of host names each server goes by.
@@ -134,34 +131,8 @@ def _detected(model: Model) -> Compat:
     )
 
 
-_FIELDS = {f.name: f for f in fields(Compat)}
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "max_tokens_field": get_args(MaxTokensField),
     "thinking_format": get_args(ThinkingFormat),
     "cache_control_format": get_args(CacheControlFormat),
 }
-
-
-def _given(compat: Mapping[str, Any]) -> dict[str, Any]:
-    flags: dict[str, Any] = {}
-    for written, value in compat.items():
-        name = _snake_case(written)
-        if name not in _FIELDS:
-            raise ConfigurationError(_unknown(written, name))
-        choices = _CHOICES.get(name)
-        if choices is not None and value not in choices:
-            raise ConfigurationError(
-                f"compat flag {written!r} must be one of {', '.join(map(repr, choices))}, got {value!r}"
-            )
-        flags[name] = value
-    return flags
-
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-
-
-def _unknown(written: str, name: str) -> str:
-    near = get_close_matches(name, _FIELDS, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known flags: {', '.join(_FIELDS)}"
-    return f"unknown compat flag {written!r} for openai-completions: {hint}"

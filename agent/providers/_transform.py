@@ -63,6 +63,20 @@ def wire_name(name: str) -> str:
     return _ILLEGAL.sub("_", name)[:NAME_LIMIT] or "tool"
 
 
+def tool_names(tools: Iterable[Any]) -> dict[str, str]:
+    """By a tool's own name the one on the wire; they differ where the own one has illegal characters."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for tool in tools:
+        wire = base = wire_name(tool.name)
+        number = 2
+        while wire in taken:
+            wire, number = f"{base[:56]}_{number}", number + 1
+        taken.add(wire)
+        names[tool.name] = wire
+    return names
+
+
 def arrange(
     messages: Iterable[Message], wire_id: Callable[[str], str] = legal_id, limit: int = ID_LIMIT
 ) -> list[Placed]:

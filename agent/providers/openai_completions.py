@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from agent.errors import AgentError
 from agent.models import Model
 from agent.providers._completions_compat import Compat, compat_for
 from agent.providers._completions_decode import decode, first_error
 from agent.providers._completions_messages import encode_messages, mark_cache
-from agent.providers._http import ProviderError, post_sse
-from agent.providers._keys import api_key, endpoint
-from agent.providers._transform import clean, to_json, wire_name
-from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
+from agent.providers._exchange import LAST_EVENT_SECONDS, Exchange, exchange
+from agent.providers._http import EventStream
+from agent.providers._keys import endpoint
+from agent.providers._transform import clean, to_json, tool_names, wire_name
+from agent.stream import AgentContext, StreamEvent, StreamOptions
 
 __all__ = ["build_request", "decode", "stream"]
 
-logger = logging.getLogger("agent")
-
 _CACHE_KEY_LIMIT = 64  # OpenAI's for prompt_cache_key
-# The usage follows the answer at once; a server that keeps the connection open after it and forgets [DONE]
-# must not hold the answer up for the whole timeout.
-_LAST_CHUNK_SECONDS = 5.0
 _MAX_TOKENS_UNSET = Model("", "", "").max_tokens
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
     """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    try:
-        options = replace(options, api_key=api_key(model, options))
-        compat = compat_for(model)
-        names = _tool_names(context.tools)
-        body = _body(model, context, options, compat, names)
-        if options.on_payload is not None:
-            payload = json.loads(body)
-            replacement = options.on_payload(payload, model)
-            body = to_json(payload if replacement is None else replacement)
-        with post_sse(
-            endpoint(model, "/chat/completions"),
-            partial(_headers, model, options, compat),
-            body,
-            options=options,
-            provider=model.provider,
-            first_error=first_error,
-        ) as events:
-            own_names = {wire: name for name, wire in names.items()}
-            hurry = partial(events.expect_end, _LAST_CHUNK_SECONDS)
-            yield from decode(events, model.cost, own_names, hurry)
-    except ProviderError as failure:
-        yield StreamError(str(failure), "aborted" if failure.aborted else "error")
-    except Exception as error:
-        if not isinstance(error, AgentError):
-            logger.exception("a request to %s/%s could not be made", model.provider, model.id)
-        yield StreamError(str(error) or type(error).__name__)
+    return exchange(model, options, partial(_prepare, model, context))
+
+
+def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
+    compat = compat_for(model)
+    names = tool_names(context.tools)
+    own_names = {wire: name for name, wire in names.items()}
+
+    def read(events: EventStream) -> Iterator[StreamEvent]:
+        return decode(events, model.cost, own_names, partial(events.expect_end, LAST_EVENT_SECONDS))
+
+    body = _body(model, context, options, compat, names)
+    headers = partial(_headers, model, options, compat)
+    return Exchange(endpoint(model, "/chat/completions"), headers, body, first_error, read)
 
 
 def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
@@ -66,7 +47,7 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
 
     Raises ConfigurationError for compat flags the format does not know.
     """
-    body = _body(model, context, options, compat_for(model), _tool_names(context.tools))
+    body = _body(model, context, options, compat_for(model), tool_names(context.tools))
     request: dict[str, Any] = json.loads(body)
     return request
 
@@ -167,20 +148,6 @@ def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
 
 
 # --- tools -----------------------------------------------------------------------------------------------
-
-
-def _tool_names(tools: Iterable[Any]) -> dict[str, str]:
-    """By a tool's own name the one on the wire; they differ where the own one has illegal characters."""
-    names: dict[str, str] = {}
-    taken: set[str] = set()
-    for tool in tools:
-        wire = base = wire_name(tool.name)
-        number = 2
-        while wire in taken:
-            wire, number = f"{base[:56]}_{number}", number + 1
-        taken.add(wire)
-        names[tool.name] = wire
-    return names
 
 
 def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from agent.messages import (
 )
 from agent.models import Model
 from agent.providers._completions_compat import compat_for
-from agent.providers.openai_completions import _body, _tool_names
+from agent.providers._transform import tool_names
+from agent.providers.openai_completions import _body
 from agent.stream import AgentContext, StreamOptions
 
 # Few ids, so that they are used again; odd ones among them.
@@ -92,7 +93,7 @@ SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=
 
 
 def body_of(history: list[Message], model: Model, system: str = "") -> bytes:
-    return _body(model, AgentContext(system, history), StreamOptions(), compat_for(model), _tool_names(()))
+    return _body(model, AgentContext(system, history), StreamOptions(), compat_for(model), tool_names(()))
 
 
 def check(messages: list[dict[str, Any]]) -> None:

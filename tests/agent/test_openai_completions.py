@@ -103,7 +103,7 @@ def test_an_end_without_done_is_a_success_and_one_without_reason_an_error(sse_se
 def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_completions, "_LAST_CHUNK_SECONDS", 0.05)
+    monkeypatch.setattr(openai_completions, "LAST_EVENT_SECONDS", 0.05)
     sse_server.play(C({"content": "x"}, "stop"), hang())
     message = asked(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")

@@ -1,0 +1,68 @@
+"""The frame around each wire format's stream function: key, payload hook, request, failures as events."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from agent.errors import AgentError
+from agent.models import Model
+from agent.providers._http import EventStream, ProviderError, post_sse
+from agent.providers._keys import api_key
+from agent.providers._transform import to_json
+from agent.stream import StreamError, StreamEvent, StreamOptions
+
+logger = logging.getLogger("agent")
+
+# The usage follows the answer at once; a server that keeps the connection open after it and forgets the end
+# mark must not hold the answer up for the whole timeout.
+LAST_EVENT_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and how its answer is read; `headers` and `first_error` are as `post_sse` takes them."""
+
+    url: str
+    headers: Callable[[str], Mapping[str, str]]
+    body: bytes
+    first_error: Callable[[str], str | None]
+    decode: Callable[[EventStream], Iterator[StreamEvent]]
+
+
+def exchange(
+    model: Model, options: StreamOptions, prepare: Callable[[StreamOptions], Exchange]
+) -> Iterator[StreamEvent]:
+    """The events of an answer. Never raises: whatever fails is the `StreamError` at the end.
+
+    `prepare` gets the options with the key in them.
+    """
+    try:
+        options = replace(options, api_key=api_key(model, options))
+        request = prepare(options)
+        with post_sse(
+            request.url,
+            request.headers,
+            _after_hook(request.body, model, options),
+            options=options,
+            provider=model.provider,
+            first_error=request.first_error,
+        ) as events:
+            yield from request.decode(events)
+    except ProviderError as failure:
+        yield StreamError(str(failure), "aborted" if failure.aborted else "error")
+    except Exception as error:
+        if not isinstance(error, AgentError):
+            logger.exception("a request to %s/%s could not be made", model.provider, model.id)
+        yield StreamError(str(error) or type(error).__name__)
+
+
+def _after_hook(body: bytes, model: Model, options: StreamOptions) -> bytes:
+    """The body as `on_payload` leaves it."""
+    if options.on_payload is None:
+        return body
+    payload = json.loads(body)
+    replacement = options.on_payload(payload, model)
+    return to_json(payload if replacement is None else replacement)

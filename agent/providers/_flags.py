@@ -1,0 +1,50 @@
+"""How a model's `compat` overrides what is known of its server, flag by flag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from agent.errors import ConfigurationError
+
+Flags = TypeVar("Flags")
+
+
+def overridden(
+    found: Flags, compat: Mapping[str, Any] | None, api: str, choices: Mapping[str, tuple[str, ...]]
+) -> Flags:
+    """The flags (a dataclass) with those of `compat` over them, named in snake_case or camelCase.
+
+    Raises ConfigurationError for an unknown flag, naming near ones, and for a value that `choices` does not
+    list for a flag.
+    """
+    if not compat:
+        return found
+    known: Any = found
+    names = [flag.name for flag in fields(known)]
+    given: dict[str, Any] = {}
+    for written, value in compat.items():
+        name = _snake_case(written)
+        if name not in names:
+            raise ConfigurationError(_unknown(written, name, names, api))
+        allowed = choices.get(name)
+        if allowed is not None and value not in allowed:
+            raise ConfigurationError(
+                f"compat flag {written!r} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
+            )
+        given[name] = value
+    changed: Flags = replace(known, **given)
+    return changed
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _unknown(written: str, name: str, names: list[str], api: str) -> str:
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known flags: {', '.join(names)}"
+    return f"unknown compat flag {written!r} for {api}: {hint}"
