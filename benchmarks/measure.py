@@ -1,6 +1,6 @@
-"""Runs every scenario with one client and prints what it cost, one JSON line each.
+"""Runs a scenario with one client and prints what it cost, one JSON line per repeat.
 
-    measure.py floor|ours PORT
+    measure.py floor|ours PORT SCENARIO         a script of mock_server.py, or "agents"
 
 The floor is the least that a client on httpx can do: read lines, `json.loads` each event, keep the text and
 the calls, run the tool, send the history again. Ours is an `Agent` with a tool and a subscriber that counts.
@@ -21,7 +21,8 @@ from typing import Any
 # One conversation with the named script of the mock server: (deltas seen, tool calls run).
 Client = Callable[[str], tuple[int, int]]
 
-REPEATS = 5
+# Enough repeats for a median to stand on, fewer where one run takes seconds.
+REPEATS = {"tools-200": 2, "agents": 1}
 AGENTS = 100
 
 
@@ -112,29 +113,22 @@ def ours(port: str) -> Client:
     return converse
 
 
-def measure(run: Callable[[], Any]) -> dict[str, float]:
+def measure(run: Callable[[], tuple[int, int]]) -> dict[str, float]:
     cpu, wall = time.process_time(), time.perf_counter()
-    run()
-    return {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+    deltas, calls = run()
+    cost = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+    return {**cost, "deltas": deltas, "calls": calls}
 
 
-def many(client: Client) -> None:
-    """AGENTS conversations of ten turns at once, each on a thread of its own."""
-    failures: list[BaseException] = []
-
-    def one() -> None:
-        try:
-            assert client("tools-10")[1] == 10
-        except BaseException as error:  # told by the main thread
-            failures.append(error)
-
-    threads = [threading.Thread(target=one) for _ in range(AGENTS)]
+def many(client: Client) -> tuple[int, int]:
+    """AGENTS conversations of ten turns at once, each on a thread of its own; deltas and calls of all."""
+    ended: list[tuple[int, int]] = []
+    threads = [threading.Thread(target=lambda: ended.append(client("tools-10"))) for _ in range(AGENTS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if failures:
-        raise failures[0]
+    return sum(deltas for deltas, _ in ended), sum(calls for _, calls in ended)
 
 
 def peak_kb(reset: bool = False) -> int:
@@ -148,22 +142,14 @@ def peak_kb(reset: bool = False) -> int:
     return int(status.read_text().partition("VmHWM:")[2].split()[0])
 
 
-def main(which: str, port: str) -> None:
+def main(which: str, port: str, scenario: str) -> None:
     client: Client = {"floor": floor, "ours": ours}[which](port)
     client("text-20")
     client("tools-2")
-
-    def tell(name: str, cost: dict[str, float]) -> None:
-        print(json.dumps({"name": name, **cost}), flush=True)
-
-    for script in ("text-2000", "tools-50", "bigargs-100k", "bigargs-200k", "bigargs-400k"):
-        for _ in range(REPEATS):
-            tell(script, measure(lambda script=script: client(script)))
-    tell("text-2000@1", measure(lambda: client("text-2000@1")))
-    tell("tools-200", measure(lambda: client("tools-200")))
-    before = peak_kb(reset=True)
-    cost = measure(lambda: many(client))
-    tell("agents", {**cost, "growth_mb": (peak_kb() - before) / 1024})
+    for _ in range(REPEATS.get(scenario, 5)):
+        before = peak_kb(reset=True)
+        cost = measure(lambda: many(client) if scenario == "agents" else client(scenario))
+        print(json.dumps({**cost, "growth_mb": (peak_kb() - before) / 1024}), flush=True)
 
 
 if __name__ == "__main__":
