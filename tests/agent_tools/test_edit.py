@@ -218,6 +218,22 @@ def test_the_nearest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
     assert "3: def compute_total(items):" in desk.edit("def total(items):\n    return sum(items)", "x").text
 
 
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (10, "10 occurrences of the text in f (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)"),
+        (11, "11 occurrences of the text in f (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)"),
+        (5000, "at least 1000 occurrences"),
+    ],
+)
+def test_many_places_are_counted_and_the_first_ones_named(desk: Desk, count: int, said: str) -> None:
+    assert said in desk.put("x\n" * count).edit("x", "y").text
+
+
+def test_several_places_in_one_line_name_it_once(desk: Desk) -> None:
+    assert "(line 2)" in desk.put("a\nx x\n").edit("x", "y").text
+
+
 def test_wrong_indentation_is_named_as_the_difference(desk: Desk) -> None:
     desk.put("def f():\n\treturn 1\n\treturn 2\n")
     assert "only in blanks" in desk.edit("    return 1\n    return 2", "x").text

@@ -194,6 +194,22 @@ def test_one_lock_serves_all_hard_links(tmp_path: Path) -> None:
             pass
 
 
+def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    taken = threading.Event()
+
+    def take() -> None:
+        with lock_for(path):
+            taken.set()
+
+    waiting = threading.Thread(target=take)
+    with lock_for(path):
+        waiting.start()
+        assert not taken.wait(0.15)
+    waiting.join(10)
+    assert taken.is_set()
+
+
 def test_locks_of_different_files_are_independent_and_can_be_taken_again(tmp_path: Path) -> None:
     with lock_for(str(tmp_path / "a")), lock_for(str(tmp_path / "b")):
         pass

@@ -43,6 +43,11 @@ def test_a_path_may_leave_the_working_directory(tmp_path: Path) -> None:
 
 def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
     assert resolve("", tmp_path) == ""
+    assert find_existing("", tmp_path) == ""
+
+
+def test_an_at_sign_alone_is_a_name(tmp_path: Path) -> None:
+    assert resolve("@", tmp_path) == str(tmp_path / "@")
 
 
 def test_one_leading_at_sign_is_dropped(tmp_path: Path) -> None:

@@ -257,6 +257,7 @@ def test_a_part_holds_the_asked_lines_and_says_what_is_left(
     assert bool(notice) == bool(more)
     if more:
         assert f"{more} more lines" in notice
+        assert "KB limit" not in notice
         assert next_offset(result) == following
 
 
@@ -409,6 +410,12 @@ def test_a_known_hash_of_an_image_is_answered_without_it(tmp_path: Path, read: A
     result = read(path="a.png", if_hash=read(path="a.png").meta["hash"])
     assert "unchanged" in result.text
     assert not has_image(result)
+
+
+def test_an_image_has_no_parts_but_a_part_has_no_hash(tmp_path: Path, read: Any) -> None:
+    result = read(path=write(tmp_path, png(10, 10), "a.png"), offset=2)
+    assert has_image(result)
+    assert (result.meta, result.details) == (None, None)
 
 
 @pytest.mark.parametrize(

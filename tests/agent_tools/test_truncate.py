@@ -25,7 +25,9 @@ def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
     assert format_size(size) == text
 
 
-@pytest.mark.parametrize(("text", "lines"), [("", 0), ("a", 1), ("a\n", 1), ("\n", 1), ("a\n\n", 2), ("a\nb", 2)])
+@pytest.mark.parametrize(
+    ("text", "lines"), [("", 0), ("a", 1), ("a\n", 1), ("\n", 1), ("a\n\n", 2), ("a\nb", 2)]
+)
 def test_a_final_line_feed_adds_no_line(text: str, lines: int) -> None:
     assert count_lines(text) == lines
 
@@ -68,7 +70,9 @@ def test_a_giant_last_line_with_a_line_feed_still_shows_its_end() -> None:
     assert (kept.content, kept.last_line_partial) == ("x" * 9 + "y", True)
 
 
-@pytest.mark.parametrize(("text", "limit", "end"), [("aé", 2, "é"), ("héllo", 3, "llo"), ("日", 2, "")])
+@pytest.mark.parametrize(
+    ("text", "limit", "end"), [("aé", 2, "é"), ("héllo", 3, "llo"), ("日", 2, ""), ("日本", 4, "本")]
+)
 def test_a_tail_is_cut_between_characters(text: str, limit: int, end: str) -> None:
     assert keep_tail(text, max_bytes=limit).content == end
 
@@ -91,6 +95,18 @@ def test_a_cut_text_loses_the_line_feed_after_its_last_line() -> None:
 def test_a_final_line_feed_alone_over_the_limit_cuts_no_line() -> None:
     kept = keep_head("x" * 50 + "\n", max_bytes=50)
     assert (kept.content, kept.truncated) == ("x" * 50, False)
+
+
+@pytest.mark.parametrize(("limit", "lines"), [(6, 1), (7, 2), (10, 2), (11, 3)])
+def test_each_line_but_the_first_costs_its_line_feed(limit: int, lines: int) -> None:
+    text = "aaa\nbbb\nccc"
+    assert keep_head(text, max_bytes=limit).output_lines == lines
+    assert keep_tail(text, max_bytes=limit).output_lines == lines
+
+
+def test_an_empty_first_line_is_a_line() -> None:
+    assert keep_head("\na\nb", max_lines=2).content == "\na"
+    assert keep_tail("\na\nb", max_lines=2).content == "a\nb"
 
 
 def test_bytes_are_counted_not_characters() -> None:

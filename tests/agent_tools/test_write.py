@@ -191,6 +191,7 @@ def test_a_parent_that_is_a_file_is_an_error(tmp_path: Path, write: Any) -> None
         result = write(path=path, content="x")
         assert result.is_error
         assert "cannot create the directory" in result.text
+        assert "ot a directory" in result.text
 
 
 @pytest.mark.parametrize("path", ["sub", "sub/", "new/"])
