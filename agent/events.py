@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from agent.json_values import json_value
 from agent.messages import Message, ToolResultMessage, message_to_json, usage_to_json
 from agent.runs import RunMetadata, Stop
 from agent.stream import PartialMessage, StreamEvent, stream_event_to_json
@@ -167,13 +168,16 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
     Messages and results have the form of `message_to_json`. A `message_update` holds the stream event alone
     and not the text so far, so that the JSON of a whole run grows with its length and not with its square.
+    `json.dumps` can write all of it, and changing it changes no event: details and arguments that JSON can't
+    hold are given in the nearest form that it can (see `json_value`).
     """
     data: dict[str, Any] = {"type": event.type, "time": event.time, "run_id": event.run_id}
     if event.parent_run_id:
         data["parent_run_id"] = event.parent_run_id
     if event.agent_name:
         data["agent_name"] = event.agent_name
-    return data | _fields_to_json(event)
+    own_fields: dict[str, Any] = json_value(_fields_to_json(event))
+    return data | own_fields
 
 
 def _fields_to_json(event: Event) -> dict[str, Any]:

@@ -255,7 +255,7 @@ def message_to_json(message: Message) -> dict[str, Any]:
         case UserMessage():
             content: Any = message.content
             if not isinstance(content, str):
-                content = [_block_to_json(block) for block in content]
+                content = [block_to_json(block) for block in content]
             return {"role": "user", "content": content, "timestamp": message.timestamp}
         case AssistantMessage():
             return _assistant_to_json(message)
@@ -264,7 +264,7 @@ def message_to_json(message: Message) -> dict[str, Any]:
                 "role": "toolResult",
                 "toolCallId": message.tool_call_id,
                 "toolName": message.tool_name,
-                "content": [_block_to_json(block) for block in message.content],
+                "content": [block_to_json(block) for block in message.content],
             }
             if message.details is not None:
                 data["details"] = message.details
@@ -357,7 +357,7 @@ def _joined_text(blocks: Sequence[ContentBlock]) -> str:
 def _assistant_to_json(message: AssistantMessage) -> dict[str, Any]:
     data: dict[str, Any] = {
         "role": "assistant",
-        "content": [_block_to_json(block) for block in message.content],
+        "content": [block_to_json(block) for block in message.content],
         "api": message.api,
         "provider": message.provider,
         "model": message.model,
@@ -394,7 +394,8 @@ def _assistant_from_json(data: Mapping[str, Any]) -> AssistantMessage:
     )
 
 
-def _block_to_json(block: ContentBlock) -> dict[str, Any]:
+def block_to_json(block: ContentBlock) -> dict[str, Any]:
+    """The block as JSON data; the arguments of a call are passed as they are."""
     match block:
         case TextContent():
             return _with({"type": "text", "text": block.text}, textSignature=block.signature)

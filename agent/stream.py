@@ -3,7 +3,9 @@
 A stream function is any callable `stream_fn(model, context, options)` that returns an iterator of the events
 below. The first event opens the message, `StreamDone` or `StreamError` closes it; an iterator that just
 ends is a stream that broke. Events carry deltas only. `index` tells which block a delta belongs to; a block
-that was never opened is opened by its first delta.
+that was never opened is opened by its first delta, and a delta for a block that has ended begins a new one.
+Blocks may be written in turns. An end that comes twice, and a start of a call that is open under the same id,
+change nothing.
 
 The runtime keeps the events of a response in one growing list, the log. A view of the message so far is the
 log and a length, so making one costs nothing and it stays right when kept; its text is joined when somebody
@@ -25,6 +27,7 @@ from agent.messages import (
     TextContent,
     ThinkingContent,
     ToolCall,
+    block_to_json,
 )
 from agent.models import Model
 from agent.partial_json import parse_arguments, parse_partial_object
@@ -242,6 +245,8 @@ def stream_event_to_json(event: StreamEvent) -> dict[str, Any]:
         value = getattr(event, name, None)
         if value not in (None, "", False):
             data[wire] = value
+    if isinstance(event, ServerBlock):
+        data["block"] = block_to_json(event.block)
     return data
 
 
@@ -346,8 +351,13 @@ def build_message(
 def _canned(
     message: AssistantMessage, end: StreamDone | StreamError, error_message: str, model: Model
 ) -> BuiltMessage:
-    if isinstance(end, StreamError) and message.stop_reason not in ("error", "aborted"):
-        message = replace(message, stop_reason=end.stop_reason, error_message=error_message)
+    if isinstance(end, StreamError):
+        failed = message.stop_reason in ("error", "aborted")
+        message = replace(
+            message,
+            stop_reason=message.stop_reason if failed else end.stop_reason,
+            error_message=(message.error_message if failed else "") or error_message,
+        )
     usage = priced(message.usage if message.usage != ZERO_USAGE else end.usage or ZERO_USAGE, model.cost)
     if usage is not message.usage:
         message = replace(message, usage=usage)
@@ -381,6 +391,16 @@ class _Block:
         self.arguments: Any = None
         self.server: ServerContent | None = None
 
+    def end(self, signature: str | None) -> None:
+        """Close the block; a second end adds what the first did not say."""
+        self.closed = True
+        if signature is not None:
+            self.signature = signature
+
+    def is_same_call(self, start: ToolCallStart) -> bool:
+        """True when this is the call that begins there once more, and still open."""
+        return self.kind == "toolcall" and not self.closed and self.id == start.id != ""
+
     def partial(self) -> AssistantBlock:
         """The block for a view."""
         if self.kind == "toolcall":
@@ -396,7 +416,7 @@ class _Block:
             return self._call()
         block = self._plain()
         empty = not self.parts or not any(self.parts)
-        if empty and self.signature is None and self.server is None:
+        if empty and not self.signature and self.server is None:
             return None, ""
         return block, ""
 
@@ -423,9 +443,9 @@ def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
     blocks: list[_Block] = []
     by_index: dict[int, _Block] = {}
 
-    def block_of(index: int, kind: str, fresh: bool = False) -> _Block:
+    def block_of(index: int, kind: str, fresh: bool = False, ending: bool = False) -> _Block:
         block = by_index.get(index)
-        if block is None or fresh or block.kind != kind or block.closed:
+        if block is None or fresh or block.kind != kind or (block.closed and not ending):
             block = by_index[index] = _Block(kind)
             blocks.append(block)
         return block
@@ -444,17 +464,21 @@ def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
             case ThinkingStart():
                 block_of(event.index, "thinking", fresh=True)
             case ToolCallStart():
-                block = block_of(event.index, "toolcall", fresh=True)
-                block.id, block.name = event.id, event.name
+                open_call = by_index.get(event.index)
+                if open_call is None or not open_call.is_same_call(event):
+                    block = block_of(event.index, "toolcall", fresh=True)
+                    block.id, block.name = event.id, event.name
             case TextEnd():
-                block = block_of(event.index, "text")
-                block.closed, block.signature = True, event.signature
+                block_of(event.index, "text", ending=True).end(event.signature)
             case ThinkingEnd():
-                block = block_of(event.index, "thinking")
-                block.closed, block.signature, block.redacted = True, event.signature, event.redacted
+                block = block_of(event.index, "thinking", ending=True)
+                block.end(event.signature)
+                block.redacted = block.redacted or event.redacted
             case ToolCallEnd():
-                block = block_of(event.index, "toolcall")
-                block.closed, block.signature, block.arguments = True, event.signature, event.arguments
+                block = block_of(event.index, "toolcall", ending=True)
+                block.end(event.signature)
+                if event.arguments is not None:
+                    block.arguments = event.arguments
             case ServerBlock():
                 block_of(event.index, "server", fresh=True).server = event.block
     return blocks
