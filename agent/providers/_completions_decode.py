@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from agent.providers._failure import ProviderError
+from agent.providers._reading import count_of, error_text, object_of, text_of
 from agent.providers._transform import to_json_text
 from agent.stream import (
     StreamDone,
@@ -111,33 +112,6 @@ def first_error(payload: str) -> str | None:
     return None if says else ""
 
 
-def error_text(chunk: dict[str, Any]) -> str:
-    """The error in a chunk, with its code and type so that it can be classified; empty when there is none."""
-    error = chunk.get("error")
-    if not error and chunk.get("object") == "error":
-        error = chunk
-    if not error:
-        return ""
-    if not isinstance(error, dict):
-        return str(error)
-    message = error.get("message")
-    text = message if isinstance(message, str) and message.strip() else to_json_text(error)
-    kinds = [kind for kind in (error.get("type"), error.get("code")) if _adds_to(text, kind)]
-    named = [kind for kind in kinds if isinstance(kind, str) and not kind.isdigit()]
-    if named:
-        text = f"{text} ({', '.join(dict.fromkeys(named))})"
-    status = next((kind for kind in kinds if kind not in named), None)
-    if status is not None:
-        text = f"{status} {text}"
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return f"{text}\n{raw}" if isinstance(raw, str) and raw else text
-
-
-def _adds_to(text: str, kind: Any) -> bool:
-    return isinstance(kind, str | int) and not isinstance(kind, bool) and bool(kind) and str(kind) not in text
-
-
 class _Call:
     """A tool call while it is spelled."""
 
@@ -212,7 +186,7 @@ class _Answer:
         choices = chunk.get("choices")
         if not self._started and (choices or chunk.get("id")):
             self._started = True
-            events.append(StreamStart(_string(chunk.get("id")), _string(chunk.get("model"))))
+            events.append(StreamStart(text_of(chunk.get("id")), text_of(chunk.get("model"))))
         if not choices:
             # By the protocol this chunk is the last one before [DONE], which some servers forget.
             self.over = bool(usage and self.finish_reason)
@@ -272,8 +246,8 @@ class _Answer:
                 thinking = part.get("thinking")
                 for inner in thinking if isinstance(thinking, list) else [thinking]:
                     text = inner.get("text") if isinstance(inner, dict) else inner
-                    self._say(REASONING_FIELDS[0], _string(text), events)
-                self._say("text", _string(part.get("text")) or _string(part.get("refusal")), events)
+                    self._say(REASONING_FIELDS[0], text_of(text), events)
+                self._say("text", text_of(part.get("text")) or text_of(part.get("refusal")), events)
 
     def _say(self, kind: str, text: str, events: list[StreamEvent]) -> None:
         """Text of a kind; a switch of kind ends the open block."""
@@ -425,14 +399,14 @@ class _Answer:
 
 def usage_of(raw: dict[str, Any]) -> Usage:
     """The usage in a chunk. Cached tokens are taken out of the input; a total in dollars is kept as cost."""
-    details = _object(raw.get("prompt_tokens_details"))
-    prompt, completion = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
-    cached = _count(details.get("cached_tokens")) or _count(raw.get("prompt_cache_hit_tokens"))
-    written = _count(details.get("cache_write_tokens"))
+    details = object_of(raw.get("prompt_tokens_details"))
+    prompt, completion = count_of(raw.get("prompt_tokens")), count_of(raw.get("completion_tokens"))
+    cached = count_of(details.get("cached_tokens")) or count_of(raw.get("prompt_cache_hit_tokens"))
+    written = count_of(details.get("cache_write_tokens"))
     read = max(0, cached - written)
-    reasoning = _count(_object(raw.get("completion_tokens_details")).get("reasoning_tokens"))
+    reasoning = count_of(object_of(raw.get("completion_tokens_details")).get("reasoning_tokens"))
     # Most servers count reasoning among the completion tokens; the total tells when one does not.
-    if _count(raw.get("total_tokens")) == prompt + completion + reasoning:
+    if count_of(raw.get("total_tokens")) == prompt + completion + reasoning:
         completion += reasoning
     fresh = max(0, prompt - read - written)
     # OpenRouter says what the request cost, in dollars.
@@ -441,18 +415,6 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     return Usage(fresh, completion, read, written, fresh + completion + read + written, cost)
 
 
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _first(choices: Any) -> dict[str, Any]:
     choice = choices[0] if isinstance(choices, list) and choices else None
     return choice if isinstance(choice, dict) else {}
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
