@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from agent_tools.confine import DISK, Disk, disk_for
 from agent_tools.diff import generate_diff
 from agent_tools.editing import EditArguments, Edited, apply_edits
 from agent_tools.files import Writer, content_hash, lock_for, read_regular, require_regular_file, store
@@ -26,20 +27,25 @@ encoding included. To make a file or rewrite most of one, use write."""
 
 
 def edit_tool(
-    cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None, writer: Writer | None = None
+    cwd: str | os.PathLike[str] = ".",
+    *,
+    reader: Reader | None = None,
+    writer: Writer | None = None,
+    confine: bool = False,
 ) -> Tool[EditArguments]:
     """The tool `edit`, with relative paths taken from `cwd`.
 
     `reader(context, absolute_path)` and `writer(context, absolute_path, text)` stand for the disk when the
     text lives elsewhere (in an editor, on another machine). Edits of one file wait for each other, however
-    its path is spelled, so parallel calls lose nothing.
+    its path is spelled, so parallel calls lose nothing. `confine` refuses what is not below `cwd`.
     """
+    cwd, disk = disk_for(cwd, confine)
 
     def edit(arguments: EditArguments, context: Any) -> Result:
-        path = find_existing(require_path(arguments.path), cwd)
+        path = find_existing(require_path(arguments.path), cwd, disk)
         with lock_for(path, context.cancel):
-            edited = prepare_edit(arguments, path, context, reader)
-            store(path, edited.data, context, writer)
+            edited = prepare_edit(arguments, path, context, reader, disk)
+            store(path, edited.data, context, writer, disk)
         return _result(arguments, edited)
 
     return Tool(
@@ -47,9 +53,11 @@ def edit_tool(
     )
 
 
-def prepare_edit(arguments: EditArguments, path: str, context: Any, reader: Reader | None = None) -> Edited:
+def prepare_edit(
+    arguments: EditArguments, path: str, context: Any, reader: Reader | None = None, disk: Disk = DISK
+) -> Edited:
     """What the call would make of the file, which is only read; raises `ToolFailure` if it cannot be done."""
-    data = _load(arguments.path, path, context, reader)
+    data = _load(arguments.path, path, context, reader, disk)
     _stop_if_cancelled(arguments.path, context)
     if arguments.if_hash is not None and arguments.if_hash != content_hash(data):
         raise ToolFailure(
@@ -61,20 +69,20 @@ def prepare_edit(arguments: EditArguments, path: str, context: Any, reader: Read
     return edited
 
 
-def _load(given: str, path: str, context: Any, reader: Reader | None) -> bytes:
+def _load(given: str, path: str, context: Any, reader: Reader | None, disk: Disk) -> bytes:
     if reader is not None:
         try:
             return reader(context, path).encode("utf-8", "surrogateescape")
         except Exception as error:
             raise ToolFailure(f"{given} was not found or cannot be read: {error}") from error
     try:
-        size = require_regular_file(path).st_size
+        size = require_regular_file(path, disk).st_size
         if size > MAX_EDITED_BYTES:
             limit = format_size(MAX_EDITED_BYTES)
             raise ToolFailure(f"{given} has {format_size(size)}; edit takes at most {limit}. Use bash (sed).")
-        return read_regular(path)
+        return read_regular(path, disk)
     except (FileNotFoundError, NotADirectoryError):
-        raise not_found(given, path) from None
+        raise not_found(given, path, disk) from None
 
 
 def _stop_if_cancelled(given: str, context: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from agent_tools.confine import disk_for
 from agent_tools.diff import generate_diff
 from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing import EditArguments
@@ -21,12 +22,15 @@ are those of edit. A row starts with - for a line that would go, + for one that 
 context."""
 
 
-def editdiff_tool(cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None) -> Tool[EditArguments]:
-    """The tool `editdiff`, with relative paths taken from `cwd`; `reader` as for `edit_tool`."""
+def editdiff_tool(
+    cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None, confine: bool = False
+) -> Tool[EditArguments]:
+    """The tool `editdiff`, relative paths start at `cwd`; `reader` and `confine` as for `edit_tool`."""
+    cwd, disk = disk_for(cwd, confine)
 
     def editdiff(arguments: EditArguments, context: Any) -> Result:
-        path = find_existing(require_path(arguments.path), cwd)
-        edited = prepare_edit(arguments, path, context, reader)
+        path = find_existing(require_path(arguments.path), cwd, disk)
+        edited = prepare_edit(arguments, path, context, reader, disk)
         diff = generate_diff(edited.before, edited.after)
         details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
         rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, BinaryIO
 
+from agent_tools.confine import DISK, Disk, Place
 from agent_tools.tool import Cancel, ToolFailure
 
 HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to repeat
@@ -31,22 +32,22 @@ def content_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:HASH_LENGTH]
 
 
-def require_regular_file(path: str) -> os.stat_result:
+def require_regular_file(path: str, disk: Disk = DISK) -> os.stat_result:
     """The file's status; `ToolFailure` for a directory, pipe, socket or device, OSError for none."""
-    status = os.stat(path)
+    status = disk.stat(path)
     _refuse_irregular(path, status)
     return status
 
 
-def open_regular(path: str) -> BinaryIO:
+def open_regular(path: str, disk: Disk = DISK) -> BinaryIO:
     """A file opened for reading, unbuffered; never waits for the other end of a pipe.
 
     Raises like `require_regular_file`. The kind is looked at before the opening, because a device may act on
     that, and after it, because the path may be something else by then.
     """
-    require_regular_file(path)
+    require_regular_file(path, disk)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = open(os.open(path, flags), "rb", buffering=0)  # noqa: SIM115 the caller closes it
+    file = open(disk.open(path, flags), "rb", buffering=0)  # noqa: SIM115 the caller closes it
     try:
         _refuse_irregular(path, os.fstat(file.fileno()))
     except BaseException:
@@ -55,13 +56,13 @@ def open_regular(path: str) -> BinaryIO:
     return file
 
 
-def read_regular(path: str) -> bytes:
+def read_regular(path: str, disk: Disk = DISK) -> bytes:
     """The bytes of a regular file."""
-    with open_regular(path) as file:
+    with open_regular(path, disk) as file:
         return file.read()
 
 
-def atomic_write(path: str, data: bytes) -> None:
+def atomic_write(path: str, data: bytes, disk: Disk = DISK) -> None:
     """Make `data` the content of the file, so that every reader sees the old bytes or the new ones.
 
     A link is followed and stays a link, a dangling one gets its target. An existing file keeps its mode,
@@ -71,30 +72,30 @@ def atomic_write(path: str, data: bytes) -> None:
     the writing fails.
     Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut.
     """
-    target = os.path.realpath(path)
-    try:
-        old = os.lstat(target)
-    except FileNotFoundError:
-        _replace(target, data, None)
-        return
-    if stat.S_ISLNK(old.st_mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-    _refuse_irregular(path, old)
-    # A rename would succeed on a file that its owner protected.
-    if not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    if old.st_nlink > 1 or not _replace(target, data, old):
-        _overwrite(target, data)
+    with disk.locate(path) as target:
+        try:
+            old = os.stat(target.name, dir_fd=target.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            _replace(target, data, None)
+            return
+        if stat.S_ISLNK(old.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        _refuse_irregular(path, old)
+        # A rename would succeed on a file that its owner protected.
+        if not os.access(target.name, os.W_OK, dir_fd=target.folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        if old.st_nlink > 1 or not _replace(target, data, old):
+            _overwrite(target, data)
 
 
-def store(path: str, data: bytes, context: Any, writer: Writer | None = None) -> None:
+def store(path: str, data: bytes, context: Any, writer: Writer | None = None, disk: Disk = DISK) -> None:
     """Put the new content in place, after the journal could keep the old one."""
     journal = getattr(context, "journal", None)
     if journal is not None:
         journal.before_change(path)
     try:
         if writer is None:
-            atomic_write(path, data)
+            atomic_write(path, data, disk)
         else:
             writer(context, path, data.decode("utf-8", "surrogateescape"))
     except ToolFailure:
@@ -104,16 +105,17 @@ def store(path: str, data: bytes, context: Any, writer: Writer | None = None) ->
         raise ToolFailure(f"cannot write {path}: {reason}") from error
 
 
-def make_parents(path: str) -> None:
+def make_parents(path: str, disk: Disk = DISK) -> None:
     """Make the folders above a file, above the target where it is a link."""
-    parent = os.path.dirname(os.path.realpath(path))
     try:
-        os.makedirs(parent, exist_ok=True)
+        disk.make_folders(path)
+    except ToolFailure:
+        raise
     except OSError as error:
         # A parent that is a file is reported as existing.
-        reason = (
-            f"{error.filename} is not a directory" if isinstance(error, FileExistsError) else error.strerror
-        )
+        is_file = isinstance(error, (FileExistsError, NotADirectoryError))
+        reason = f"{error.filename} is not a directory" if is_file else error.strerror
+        parent = os.path.dirname(os.path.realpath(path))
         raise ToolFailure(f"cannot create the directory {parent}: {reason}") from error
 
 
@@ -175,7 +177,7 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
     raise ToolFailure(f"{path} is {kind}, not a regular file")
 
 
-def _replace(target: str, data: bytes, old: os.stat_result | None) -> bool:
+def _replace(target: Place, data: bytes, old: os.stat_result | None) -> bool:
     """Write a temporary file beside the target and rename it; False when that would lose what `old` was."""
     try:
         _replace_or_raise(target, data, old)
@@ -186,46 +188,61 @@ def _replace(target: str, data: bytes, old: os.stat_result | None) -> bool:
     return True
 
 
-def _replace_or_raise(target: str, data: bytes, old: os.stat_result | None) -> None:
-    temporary = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tmp")
+def _replace_or_raise(target: Place, data: bytes, old: os.stat_result | None) -> None:
+    folder = target.folder
+    temporary = os.path.join(os.path.dirname(target.name), f".{secrets.token_hex(8)}.tmp")
     # The kernel takes the umask off a new file's mode; a replacement is private until it has the old mode.
     mode = 0o666 if old is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(temporary, flags, mode), "wb") as file:
+        with open(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
             if old is not None:
                 _take_over(file.fileno(), target, old)
             file.write(data)
-        if old is not None:
+            if old is not None and hasattr(os, "fchmod"):
+                file.flush()  # a write takes the set-user-id bit away
+                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+        if old is not None and not hasattr(os, "fchmod"):
             os.chmod(temporary, stat.S_IMODE(old.st_mode))
-        os.replace(temporary, target)
+        os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 
-def _take_over(descriptor: int, target: str, old: os.stat_result) -> None:
+def _take_over(descriptor: int, target: Place, old: os.stat_result) -> None:
     """Give the new file the owner and the extended attributes of the old one."""
     new = os.fstat(descriptor)
     if hasattr(os, "fchown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "listxattr"):
-        for name in _attribute_names(target):
+        for name, value in _attributes(target):
             # Some belong to the system and cannot be set by us.
             with contextlib.suppress(OSError):
-                os.setxattr(descriptor, name, os.getxattr(target, name))
+                os.setxattr(descriptor, name, value)
 
 
-def _attribute_names(path: str) -> list[str]:
+def _attributes(target: Place) -> list[tuple[str, bytes]]:
+    """The extended attributes; none on a file system without them."""
     try:
-        return os.listxattr(path)
+        if target.folder is None:
+            return [(name, os.getxattr(target.name, name)) for name in os.listxattr(target.name)]
+        # They are read from no name relative to a folder, so the file is opened.
+        descriptor = os.open(target.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=target.folder)
     except OSError:
-        return []  # a file system without them
+        return []
+    try:
+        return [(name, os.getxattr(descriptor, name)) for name in os.listxattr(descriptor)]
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
 
 
-def _overwrite(target: str, data: bytes) -> None:
-    with open(target, "r+b", buffering=0) as file:
+def _overwrite(target: Place, data: bytes) -> None:
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(target.name, flags, dir_fd=target.folder), "r+b", buffering=0) as file:
         before = file.read()
         try:
             _fill(file, data)

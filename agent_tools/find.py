@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from agent_tools.confine import disk_for
 from agent_tools.globs import below, matcher
 from agent_tools.ignore import Walk
 from agent_tools.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
@@ -35,17 +36,23 @@ differ; links are listed, not followed. At most {DEFAULT_LIMIT} results or {MAX_
 Prefer this tool to find and fd in bash; to search inside files use grep."""
 
 
-def find_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT) -> Tool[FindArguments]:
-    """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end it with an error."""
+def find_tool(
+    cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT, confine: bool = False
+) -> Tool[FindArguments]:
+    """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end it with an error.
+
+    `confine` refuses what is not below `cwd`; the rules of a .gitignore above it then do not hold.
+    """
+    cwd, disk = disk_for(cwd, confine)
 
     def find(arguments: FindArguments, context: Any) -> Result:
         if not arguments.pattern.strip():
             raise ToolFailure("pattern is required")
-        root = existing_path(arguments.path, cwd)
-        if not os.path.isdir(root):
+        root = existing_path(arguments.path, cwd, disk)
+        if not disk.isdir(root):
             raise ToolFailure(f"not a folder: {shown_name(root)}; path must be the folder to search in")
         guard = Guard(context.cancel, time_limit, "find")
-        walk = Walk(root, top=os.fspath(cwd), check=guard)
+        walk = Walk(root, top=os.fspath(cwd), check=guard, disk=disk)
         limit = min(max(1, arguments.limit), MOST_ROWS)
         return _listing(walk, below(arguments.pattern, root), limit)
 

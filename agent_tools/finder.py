@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from agent_tools.confine import Disk
 from agent_tools.pattern import Pattern
 from agent_tools.tool import ToolFailure
 
 # Files up to this size are read at once; larger ones pass through in pieces of it, cut at a line end.
-_WINDOW_BYTES = 1 << 20
+_WINDOW_BYTES = 1 << 18
 # A "line" longer than this is cut: it is data, and must not fill the memory.
 _MAX_LINE_BYTES = 64 << 20
 # Seconds given to one expression on one text. The first try holds the interpreter's lock, the others do not;
@@ -196,9 +197,9 @@ def _window_text(window: bytes) -> str:
     return text
 
 
-def windows_of_file(path: str) -> Iterator[bytes]:
+def windows_of_file(path: str, disk: Disk) -> Iterator[bytes]:
     """The lines of a file in windows of whole lines, as UTF-8 without a byte order mark."""
-    with open(os.open(path, OPEN_FLAGS), "rb", buffering=0) as file:
+    with open(disk.open(path, OPEN_FLAGS), "rb", buffering=0) as file:
         yield from windows_of_bytes(iter(lambda: file.read(_WINDOW_BYTES), b""))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
+from agent_tools.confine import Disk, disk_for
 from agent_tools.finder import Line
 from agent_tools.globs import below, matcher
 from agent_tools.ignore import Walk
@@ -62,19 +63,23 @@ only named. At most {DEFAULT_LIMIT} matches or {MAX_BYTES // 1024}KB are shown; 
 broad search with path or glob."""
 
 
-def grep_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT) -> Tool[GrepArguments]:
+def grep_tool(
+    cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT, confine: bool = False
+) -> Tool[GrepArguments]:
     """The tool `grep`, with relative paths taken from `cwd`; `time_limit` seconds end a search with an error.
 
-    ripgrep speeds it up when it is on PATH; the answers are the same without it.
+    ripgrep speeds it up when it is on PATH; the answers are the same without it. `confine` refuses what is
+    not below `cwd`, reads no .gitignore above it, and does without ripgrep, which opens files by their paths.
     """
+    cwd, disk = disk_for(cwd, confine)
 
     def grep(arguments: GrepArguments, context: Any) -> Result:
         if not arguments.pattern:
             raise ToolFailure("pattern is required")
         pattern = compile_pattern(arguments.pattern, arguments.literal, arguments.ignore_case)
-        path = existing_path(arguments.path, cwd)
+        path = existing_path(arguments.path, cwd, disk)
         return _Search(
-            arguments, pattern, path, os.fspath(cwd), Guard(context.cancel, time_limit, "grep")
+            arguments, pattern, path, os.fspath(cwd), Guard(context.cancel, time_limit, "grep"), disk
         ).result()
 
     return Tool(
@@ -97,20 +102,31 @@ def grep_tool(cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LI
 class _Search:
     """One call of grep."""
 
-    def __init__(self, arguments: GrepArguments, pattern: Pattern, path: str, cwd: str, guard: Guard) -> None:
+    def __init__(
+        self, arguments: GrepArguments, pattern: Pattern, path: str, cwd: str, guard: Guard, disk: Disk
+    ) -> None:
         self._arguments = arguments
         self._pattern = pattern
         self._guard = guard
-        self._is_folder = os.path.isdir(path)
+        self._disk = disk
+        self._is_folder = disk.isdir(path)
         self._root = path if self._is_folder else os.path.dirname(path)
         self._only = [] if self._is_folder else [os.path.basename(path)]
-        self._walk = Walk(self._root, top=cwd, files_only=True, check=guard)
+        self._walk = Walk(self._root, top=cwd, files_only=True, check=guard, disk=disk)
 
     def result(self) -> Result:
         limit = max(1, self._arguments.limit)
         tally = Tally(min(limit, MOST_ROWS))
         context = min(max(0, self._arguments.context), _MOST_CONTEXT)
-        search = Search(self._root, self._pattern, tally, self._guard, context=context, aside=self._aside())
+        search = Search(
+            self._root,
+            self._pattern,
+            tally,
+            self._guard,
+            context=context,
+            aside=self._aside(),
+            disk=self._disk,
+        )
         rows = _Rows(context > 0)
         with closing(search.run(self._names())) as found:
             for hits in found:

@@ -18,7 +18,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from agent_tools.confine import DISK, Disk
+from agent_tools.files import read_regular
 from agent_tools.globs import BadGlob, translate
+from agent_tools.tool import ToolFailure
 
 ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 
@@ -193,7 +196,13 @@ class Walk:
     """
 
     def __init__(
-        self, root: str, *, top: str = "", files_only: bool = False, check: Callable[[], None] = lambda: None
+        self,
+        root: str,
+        *,
+        top: str = "",
+        files_only: bool = False,
+        check: Callable[[], None] = lambda: None,
+        disk: Disk = DISK,
     ) -> None:
         self.root = root
         self.ignored = False
@@ -201,9 +210,10 @@ class Walk:
         self._top = top
         self._files_only = files_only
         self._check = check
+        self._disk = disk
 
     def __iter__(self) -> Iterator[tuple[str, list[str]]]:
-        names, rules = self._list("", _inherited(self.root, self._top))
+        names, rules = self._list("", _inherited(self.root, self._top, self._disk))
         stack = [("", rules, _runs(names))]
         while stack:
             prefix, rules, runs = stack[-1]
@@ -223,7 +233,7 @@ class Walk:
         names = []
         has_rules = False
         try:
-            with os.scandir(path) as entries:
+            with self._disk.scandir(path) as entries:
                 for entry in entries:
                     name = entry.name
                     if name in ALWAYS_SKIPPED:
@@ -237,7 +247,7 @@ class Walk:
         except OSError:
             self.unreadable.append(prefix or ".")
         if has_rules:
-            own = _read_rules(path, cut=len(prefix))
+            own = _read_rules(path, len(prefix), self._disk)
             rules = rules.with_file(own) if own else rules
         kept = rules.kept(prefix, names)
         if len(kept) != len(names):
@@ -257,26 +267,25 @@ def _runs(names: list[str]) -> Iterator[list[str]]:
         yield names[start:]
 
 
-def _read_rules(folder: str, cut: int) -> _RuleFile | None:
+def _read_rules(folder: str, cut: int, disk: Disk) -> _RuleFile | None:
     try:
-        with open(os.path.join(folder, ".gitignore"), "rb") as file:
-            # File names reach us in the same form: bytes that are not UTF-8 as lone surrogates.
-            text = os.fsdecode(file.read())
-    except OSError:
+        # File names reach us in the same form: bytes that are not UTF-8 as lone surrogates.
+        text = os.fsdecode(read_regular(os.path.join(folder, ".gitignore"), disk))
+    except (OSError, ToolFailure):
         return None
     rules = parse_rules(text)
     return _RuleFile(rules, cut) if rules else None
 
 
-def _inherited(root: str, top: str) -> Rules:
+def _inherited(root: str, top: str, disk: Disk) -> Rules:
     """The rules of the folders above `root`; none when they ignore the root: it was named, so it counts."""
     lead = os.path.abspath(root).replace(os.sep, "/").rstrip("/") + "/"
     files = []
     rules = Rules()
-    for folder in _folders_above(lead, top):
+    for folder in _folders_above(lead, top, disk):
         if os.path.basename(folder.rstrip("/")) in ALWAYS_SKIPPED or rules.ignores(folder):
             return Rules()
-        found = _read_rules(folder, cut=len(folder))
+        found = _read_rules(folder, len(folder), disk)
         if found:
             files.append(found)
             rules = rules.with_file(found)
@@ -288,14 +297,14 @@ def _inherited(root: str, top: str) -> Rules:
     return Rules(tuple(reversed(files)))
 
 
-def _folders_above(root: str, top: str) -> list[str]:
+def _folders_above(root: str, top: str, disk: Disk) -> list[str]:
     """The folders whose rules hold for `root`, the highest first, each ending in a slash.
 
     They begin at the repository (the nearest folder with a `.git`), else at `top` when the root lies in it.
     """
     above: list[str] = []
     folder = root
-    while not os.path.lexists(folder + ".git"):
+    while not disk.lexists(folder + ".git"):
         parent = folder.rstrip("/").rpartition("/")[0] + "/"
         if parent == folder:
             first = os.path.abspath(top).replace(os.sep, "/").rstrip("/") + "/" if top else root

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from agent_tools.confine import Disk, disk_for
 from agent_tools.files import lock_for, make_parents, open_regular, store
 from agent_tools.images import (
     MAX_BYTES,
@@ -60,11 +61,17 @@ maps its coordinates to the original; with output the result is written to that 
 Photographs are turned upright by their EXIF orientation."""
 
 
-def imageresize_tool(cwd: str | os.PathLike[str] = ".") -> Tool[ImageResizeArguments]:
-    """The tool `imageresize`; relative paths start at `cwd`, the source changes only if it is the output."""
+def imageresize_tool(
+    cwd: str | os.PathLike[str] = ".", *, confine: bool = False
+) -> Tool[ImageResizeArguments]:
+    """The tool `imageresize`; relative paths start at `cwd`, the source changes only if it is the output.
+
+    `confine` refuses to read or write what is not below `cwd`.
+    """
+    cwd, disk = disk_for(cwd, confine)
 
     def imageresize(arguments: ImageResizeArguments, context: Any) -> Result:
-        return _imageresize(arguments, context, cwd)
+        return _imageresize(arguments, context, cwd, disk)
 
     return Tool(
         "imageresize",
@@ -75,11 +82,13 @@ def imageresize_tool(cwd: str | os.PathLike[str] = ".") -> Tool[ImageResizeArgum
     )
 
 
-def _imageresize(arguments: ImageResizeArguments, context: Any, cwd: str | os.PathLike[str]) -> Result:
-    output = resolve(arguments.output, cwd) if arguments.output else ""
+def _imageresize(
+    arguments: ImageResizeArguments, context: Any, cwd: str | os.PathLike[str], disk: Disk
+) -> Result:
+    output = resolve(arguments.output, cwd, disk=disk) if arguments.output else ""
     kind = _kind_of(output)
     image = resize_image(
-        _read(arguments.path, cwd),
+        _read(arguments.path, cwd, disk),
         max_width=arguments.max_width,
         max_height=arguments.max_height,
         max_bytes=arguments.max_bytes,
@@ -89,7 +98,7 @@ def _imageresize(arguments: ImageResizeArguments, context: Any, cwd: str | os.Pa
     if context.cancel.is_set():
         raise ToolFailure("imageresize was aborted; nothing was written")
     if output:
-        return _write(image, output, kind, context)
+        return _write(image, output, kind, context, disk)
     text = f"{arguments.path}: {_measures(image)}"
     if image.note:
         text += "\n" + image.note
@@ -97,12 +106,12 @@ def _imageresize(arguments: ImageResizeArguments, context: Any, cwd: str | os.Pa
     return Result([TextBlock(text), ImageBlock(data, image.mime_type)], details=_details(image))
 
 
-def _read(path: str, cwd: str | os.PathLike[str]) -> bytes:
-    found = find_existing(require_path(path), cwd)
+def _read(path: str, cwd: str | os.PathLike[str], disk: Disk) -> bytes:
+    found = find_existing(require_path(path), cwd, disk)
     try:
-        file = open_regular(found)
+        file = open_regular(found, disk)
     except FileNotFoundError:
-        raise not_found(path, found) from None
+        raise not_found(path, found, disk) from None
     with file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_INPUT_BYTES:
@@ -123,14 +132,14 @@ def _kind_of(output: str) -> str:
     return kind
 
 
-def _write(image: ResizedImage, output: str, kind: str, context: Any) -> Result:
+def _write(image: ResizedImage, output: str, kind: str, context: Any, disk: Disk) -> Result:
     if image.mime_type != kind:
         raise ToolFailure(
             f"the result is {image.mime_type}; output must end in .png, .jpg or .jpeg, not {output}"
         )
     with lock_for(output, context.cancel):
-        make_parents(output)
-        store(output, image.data, context)
+        make_parents(output, disk)
+        store(output, image.data, context, disk=disk)
     text = f"Wrote {output}: {_measures(image)}"
     return Result(text if image.was_resized else f"{text} (unchanged)", details=_details(image))
 

@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from agent_tools.confine import Disk
 from agent_tools.paths import find_existing
 from agent_tools.tool import Cancel, Result, ToolFailure
 from agent_tools.truncate import MAX_BYTES, keep_head
@@ -20,12 +21,12 @@ _UNSHOWABLE = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def existing_path(path: str, cwd: str | os.PathLike[str]) -> str:
+def existing_path(path: str, cwd: str | os.PathLike[str], disk: Disk) -> str:
     """The absolute path of a folder or file that exists; an empty one means `cwd`."""
-    resolved = find_existing(path or ".", cwd)
-    if not os.path.exists(resolved):
+    resolved = find_existing(path or ".", cwd, disk)
+    if not disk.exists(resolved):
         raise ToolFailure(f"path not found: {shown_name(resolved)}")
-    if not os.path.isdir(resolved) and not os.path.isfile(resolved):
+    if not disk.isdir(resolved) and not disk.isfile(resolved):
         raise ToolFailure(f"neither a folder nor a regular file: {shown_name(resolved)}")
     return resolved
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import Any
 
 from pydantic import Field
 
+from agent_tools.confine import Disk, OutsideRoot, disk_for
 from agent_tools.listing import Notices, existing_path, shown_name
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
@@ -25,14 +27,15 @@ ignored ones included. At most {DEFAULT_LIMIT} entries or {MAX_BYTES // 1024}KB 
 whole tree use find."""
 
 
-def ls_tool(cwd: str | os.PathLike[str] = ".") -> Tool[LsArguments]:
-    """The tool `ls`, with relative paths taken from `cwd`."""
+def ls_tool(cwd: str | os.PathLike[str] = ".", *, confine: bool = False) -> Tool[LsArguments]:
+    """The tool `ls`, with relative paths taken from `cwd`; `confine` refuses what is not below it."""
+    cwd, disk = disk_for(cwd, confine)
 
     def ls(arguments: LsArguments, context: Any) -> Result:
-        folder = existing_path(arguments.path, cwd)
-        if not os.path.isdir(folder):
+        folder = existing_path(arguments.path, cwd, disk)
+        if not disk.isdir(folder):
             raise ToolFailure(f"not a directory: {shown_name(folder)}; use read to see a file")
-        return _listing(_entries(folder), max(1, arguments.limit))
+        return _listing(_entries(folder, disk), max(1, arguments.limit))
 
     return Tool(
         "ls",
@@ -44,21 +47,33 @@ def ls_tool(cwd: str | os.PathLike[str] = ".") -> Tool[LsArguments]:
     )
 
 
-def _entries(folder: str) -> list[str]:
-    """The names, folders (and links to them) with a slash; links that lead nowhere are left out."""
+def _entries(folder: str, disk: Disk) -> list[str]:
+    """The names, folders (and links to them) with a slash; links that lead nowhere are left out.
+
+    Where a link out of the root leads is not told.
+    """
     names = []
     try:
-        with os.scandir(folder) as entries:
+        with disk.scandir(folder) as entries:
             for entry in entries:
                 try:
-                    entry.stat()
+                    is_folder = _is_folder(entry, folder, disk)
                 except OSError:
                     continue
-                names.append(entry.name + "/" if entry.is_dir() else entry.name)
+                names.append(entry.name + "/" if is_folder else entry.name)
     except OSError as error:
         raise ToolFailure(f"cannot read {shown_name(folder)}: {error.strerror}") from None
     # The name itself decides between names that differ in case only.
     return sorted(names, key=lambda name: (name.casefold(), name))
+
+
+def _is_folder(entry: os.DirEntry[str], folder: str, disk: Disk) -> bool:
+    if not entry.is_symlink():
+        return entry.is_dir(follow_symlinks=False)
+    try:
+        return stat.S_ISDIR(disk.stat(os.path.join(folder, entry.name)).st_mode)
+    except OutsideRoot:
+        return False
 
 
 def _listing(names: list[str], limit: int) -> Result:

@@ -2,7 +2,7 @@
 
 Models copy the `@` of a file mention, replace odd blanks by plain ones, and straighten the quotes of names.
 The path as written is always tried first, so every file stays reachable by its true name.
-There is no jail: a path may leave the working directory.
+A path may leave the working directory, unless the disk it is looked for on is confined (confine.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
+from agent_tools.confine import DISK, Disk
 from agent_tools.tool import ToolFailure
 
 # Blanks that look like a space and are not: no-break, the U+2000 block, narrow no-break, math, ideographic.
@@ -28,47 +29,53 @@ def require_path(path: str, name: str = "path") -> str:
     return path
 
 
-def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False) -> str:
+def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False, disk: Disk = DISK) -> str:
     """The absolute path that `path` means when read from the directory `cwd`.
 
     An existing file is found under the name as written; otherwise one leading `@` is dropped and odd blanks
     become spaces. `~` and `~/x` mean the home directory. A relative path is joined to `cwd` and cleaned, an
-    absolute one is kept as it is; "" stays "". Raises `ToolFailure` for a path no system can have, and, with
-    `must_exist`, for one that does not exist.
+    absolute one is kept as it is; "" stays "". Raises `ToolFailure` for a path no system can have, for one
+    that may not be used on the `disk`, and, with `must_exist`, for one that does not exist.
     """
     if not path:
         return path
     _check_encodable(path)
+    resolved = _resolve(path, cwd, must_exist, disk)
+    disk.check(resolved)
+    return resolved
+
+
+def _resolve(path: str, cwd: str | os.PathLike[str], must_exist: bool, disk: Disk) -> str:
     unmarked = path.removeprefix("@") if len(path) > 1 else path
     flattened = _ODD_SPACES.sub(" ", unmarked)
     for candidate in dict.fromkeys((path, unmarked, flattened)):
         absolute = _absolute(candidate, cwd)
-        if os.path.lexists(absolute):
+        if disk.lexists(absolute):
             return absolute
     if must_exist:
-        raise not_found(path, _absolute(flattened, cwd))
+        raise not_found(path, _absolute(flattened, cwd), disk)
     # A new file in an existing folder with odd blanks in its name belongs into that folder.
     parent = os.path.dirname(_absolute(unmarked, cwd))
-    if os.path.isdir(parent):
+    if disk.isdir(parent):
         return os.path.join(parent, os.path.basename(_absolute(flattened, cwd)))
     return _absolute(flattened, cwd)
 
 
-def find_existing(path: str, cwd: str | os.PathLike[str]) -> str:
+def find_existing(path: str, cwd: str | os.PathLike[str], disk: Disk = DISK) -> str:
     """`resolve`, and when nothing is there, the spelling on disk that the path may have been copied from.
 
     Tried in this order: the narrow no-break space of macOS screenshot times, decomposed accents, curly
     apostrophes, both. Without a hit the resolved path comes back, for the caller's error.
     """
-    resolved = resolve(path, cwd)
-    if not resolved or os.path.exists(resolved):
+    resolved = resolve(path, cwd, disk=disk)
+    if not resolved or disk.exists(resolved):
         return resolved
-    return next((variant for variant in _variants(resolved) if os.path.exists(variant)), resolved)
+    return next((variant for variant in _variants(resolved) if disk.exists(variant)), resolved)
 
 
-def not_found(path: str, resolved: str) -> ToolFailure:
+def not_found(path: str, resolved: str, disk: Disk = DISK) -> ToolFailure:
     """The failure for a missing file: the path as given, and a similar name beside it if there is one."""
-    similar = _similar_name(resolved)
+    similar = _similar_name(resolved, disk)
     hint = f" Did you mean {similar}?" if similar else ""
     where = "" if os.path.isabs(path) else f" (looked for {resolved})"
     return ToolFailure(f"File not found: {path}{where}.{hint}")
@@ -108,10 +115,10 @@ def _variants(path: str) -> Iterator[str]:
         yield rewrite(path)
 
 
-def _similar_name(path: str) -> str:
+def _similar_name(path: str, disk: Disk) -> str:
     folder, name = os.path.split(path)
     try:
-        with os.scandir(folder) as entries:
+        with disk.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_SUGGESTION_ENTRIES), strict=False)]
     except OSError:
         return ""

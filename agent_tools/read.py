@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from pydantic import Field
 
+from agent_tools.confine import Disk, disk_for
 from agent_tools.files import content_hash, open_regular
 from agent_tools.paths import find_existing, not_found, require_path
 from agent_tools.text import looks_binary
@@ -50,18 +51,22 @@ sed, head and tail. A whole-file answer carries a hash: pass it as if_hash to le
 has changed, and re-read freely without it when you need the content again."""
 
 
-def read_tool(cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None) -> Tool[ReadArguments]:
+def read_tool(
+    cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None, confine: bool = False
+) -> Tool[ReadArguments]:
     """The tool `read`, with relative paths taken from `cwd`.
 
     `reader(context, absolute_path)` supplies the text of text files instead of the disk (the buffer of an
-    editor, another machine); images are read from the disk all the same.
+    editor, another machine); images are read from the disk all the same. `confine` refuses what is not below
+    `cwd`.
     """
+    cwd, disk = disk_for(cwd, confine)
 
     def read(arguments: ReadArguments, context: Any) -> Result:
-        path = find_existing(require_path(arguments.path), cwd)
+        path = find_existing(require_path(arguments.path), cwd, disk)
         if reader is None:
-            return _read_local(arguments, path, context)
-        return _read_delegated(arguments, path, context, reader)
+            return _read_local(arguments, path, context, disk)
+        return _read_delegated(arguments, path, context, reader, disk)
 
     return Tool(
         "read",
@@ -75,11 +80,11 @@ def read_tool(cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None
     )
 
 
-def _read_local(arguments: ReadArguments, path: str, context: Any) -> Result:
+def _read_local(arguments: ReadArguments, path: str, context: Any, disk: Disk) -> Result:
     try:
-        file = open_regular(path)
+        file = open_regular(path, disk)
     except (FileNotFoundError, NotADirectoryError):
-        raise not_found(arguments.path, path) from None
+        raise not_found(arguments.path, path, disk) from None
     with file:
         head = file.read(BLOCK_BYTES)
         image = _image(head, file, arguments, path)
@@ -90,10 +95,10 @@ def _read_local(arguments: ReadArguments, path: str, context: Any) -> Result:
         return _text(arguments, path, _blocks(head, file, context))
 
 
-def _read_delegated(arguments: ReadArguments, path: str, context: Any, reader: Reader) -> Result:
+def _read_delegated(arguments: ReadArguments, path: str, context: Any, reader: Reader, disk: Disk) -> Result:
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(open_regular(path))
+            file = stack.enter_context(open_regular(path, disk))
             head = file.read(BLOCK_BYTES)
         except (OSError, ToolFailure):
             head = b""  # what this machine cannot open may still exist for the delegate

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+from agent_tools.confine import DISK, Disk
 from agent_tools.finder import OPEN_FLAGS, Finder, Line, line_text, windows_of_bytes, windows_of_file
 from agent_tools.pattern import Pattern
 from agent_tools.ripgrep import find_ripgrep, sieve
@@ -60,9 +61,11 @@ class Search:
         *,
         context: int = 0,
         aside: Pattern | None = None,
+        disk: Disk = DISK,
     ) -> None:
         self.aside_found: tuple[str, int] | None = None
         self._folder = os.path.join(root, "")
+        self._disk = disk
         self._tally = tally
         self._check = check
         self._context = context
@@ -81,7 +84,7 @@ class Search:
         for name, data in self._candidates(iter(names)):
             self._check()
             try:
-                hits = _search_file(self._folder + name, name, data, self._finder, self._tally, self._context)
+                hits = _search_file(self._windows(name, data), name, self._finder, self._tally, self._context)
                 if hits is not None:
                     self._aside = None
                     yield hits
@@ -92,15 +95,22 @@ class Search:
             if self._tally.more:
                 return
 
+    def _windows(self, name: str, data: bytes | None) -> Iterator[bytes]:
+        if data is not None:
+            return windows_of_bytes([data])
+        return windows_of_file(self._folder + name, self._disk)
+
     def _look_aside(self, aside: Finder, name: str, data: bytes | None) -> None:
-        found = _search_file(self._folder + name, name, data, aside, Tally(1), 0)
+        found = _search_file(self._windows(name, data), name, aside, Tally(1), 0)
         if found is not None:
             self.aside_found = name, 0 if found.is_binary else found.blocks[0][0].number
             self._aside = None
 
     def _candidates(self, names: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
         """The files that may hold a hit, with their bytes when they are known already."""
-        program = find_ripgrep() if self._expression is not None else None
+        # ripgrep opens files by their paths, and those may change meanwhile.
+        may_ask = self._expression is not None and not self._disk.is_confined
+        program = find_ripgrep() if may_ask else None
         if program is None or self._expression is None:
             yield from self._sieve_ourselves(names)
             return
@@ -116,11 +126,12 @@ class Search:
     def _sieve_ourselves(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         folder = self._folder
         may_match = self._finder.may_match
+        open_file = self._disk.open
         for count, name in enumerate(names):
             if not count & 63:
                 self._check()
             try:
-                descriptor = os.open(folder + name, OPEN_FLAGS)
+                descriptor = open_file(folder + name, OPEN_FLAGS)
                 try:
                     data = os.read(descriptor, _FIRST_READ)
                 finally:
@@ -135,13 +146,13 @@ class Search:
 
 
 def _search_file(
-    path: str, name: str, data: bytes | None, finder: Finder, tally: Tally, context: int
+    windows: Iterator[bytes], name: str, finder: Finder, tally: Tally, context: int
 ) -> FileHits | None:
     hits = FileHits(name)
     blocks = _Blocks(hits.blocks, context)
     first_number = 1
     is_binary: bool | None = None
-    for window in windows_of_file(path) if data is None else windows_of_bytes([data]):
+    for window in windows:
         found: list[Line] = []
         if not tally.more:
             found = list(islice(finder.find(window, first_number), tally.left + 1))

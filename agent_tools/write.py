@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from agent_tools.confine import disk_for
 from agent_tools.files import Writer, content_hash, lock_for, make_parents, store
 from agent_tools.paths import require_path, resolve
 from agent_tools.text import encode_argument
@@ -24,25 +25,28 @@ as given: end it with a line feed if the file should. An existing file keeps its
 To change a part of a file use edit instead. The answer carries the hash of the new content."""
 
 
-def write_tool(cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = None) -> Tool[WriteArguments]:
+def write_tool(
+    cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = None, confine: bool = False
+) -> Tool[WriteArguments]:
     """The tool `write`, with relative paths taken from `cwd`.
 
     `writer(context, absolute_path, content)` stores the text instead of us (an editor, another machine); it
-    makes missing folders itself and raises when it cannot.
+    makes missing folders itself and raises when it cannot. `confine` refuses what is not below `cwd`.
     """
+    cwd, disk = disk_for(cwd, confine)
 
     def write(arguments: WriteArguments, context: Any) -> Result:
-        path = resolve(require_path(arguments.path), cwd)
+        path = resolve(require_path(arguments.path), cwd, disk=disk)
         if arguments.path.endswith(("/", os.sep)):
             raise ToolFailure(f"{arguments.path} names a directory; path must be a file")
         data = encode_argument(arguments.content, "content")
         with lock_for(path, context.cancel):
-            existed = os.path.exists(path)
+            existed = disk.exists(path)
             if writer is None:
-                make_parents(path)
+                make_parents(path, disk)
             if context.cancel.is_set():
                 raise ToolFailure(f"write was aborted; {arguments.path} is unchanged")
-            store(path, data, context, writer)
+            store(path, data, context, writer, disk)
         digest = content_hash(data)
         text = f"Wrote {len(data)} bytes to {arguments.path}"
         details = {"hash": digest, "bytes": len(data), "created": not existed}
