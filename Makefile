@@ -34,7 +34,7 @@ local-model: $(VENV)/.installed ## fetch a small model and an engine, for tests 
 	@$(PY) -m agent.local_model .local-model
 
 doors: .venv-doors/.installed ## run the tests against the real other frameworks, in an environment of their own
-	@.venv-doors/bin/python -m pytest tests/doors -p no:cacheprovider $(ARGS)
+	@AGENT_REQUIRE_DOORS=1 .venv-doors/bin/python -m pytest tests/doors -p no:cacheprovider $(ARGS)
 
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-bench .venv-doors .pytest_cache .mypy_cache .ruff_cache dist build

@@ -17,11 +17,11 @@ STAYING = "echo $$ > pid; sleep 60; true"
 
 
 def need(module: str, package: str) -> Any:
-    """The framework, or skip the whole test module; with AGENT_REQUIRE_REAL=1 fail instead."""
+    """The framework, or skip the whole test module; under `make doors` fail instead."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:
-        if os.environ.get("AGENT_REQUIRE_REAL") == "1":
+        if os.environ.get("AGENT_REQUIRE_DOORS") == "1":
             raise
         pytest.skip(f"{package} is not installed; run `make doors`", allow_module_level=True)
 
