@@ -111,7 +111,7 @@ class _Search:
         self._disk = disk
         self._is_folder = disk.isdir(path)
         self._root = path if self._is_folder else os.path.dirname(path)
-        self._only = [] if self._is_folder else [os.path.basename(path)]
+        self._name = os.path.basename(path)
         self._walk = Walk(self._root, top=cwd, files_only=True, check=guard, disk=disk)
 
     def result(self) -> Result:
@@ -128,7 +128,7 @@ class _Search:
             disk=self._disk,
         )
         rows = _Rows(context > 0)
-        with closing(search.run(self._names())) as found:
+        with closing(search.run(self._names()) if self._is_folder else search.run_file(self._name)) as found:
             for hits in found:
                 rows.add(hits)
                 if len(rows.lines) > MOST_ROWS:
@@ -145,10 +145,7 @@ class _Search:
         return notices.result(rows.lines)
 
     def _names(self) -> Iterator[str]:
-        """The files to search, below the root; a file that was named is searched whatever the glob says."""
-        if not self._is_folder:
-            yield from self._only
-            return
+        """The files to search, below the root."""
         glob = self._arguments.glob
         excluded = glob.startswith("!")
         named = matcher(below(glob.removeprefix("!"), self._root)) if glob else None
@@ -172,6 +169,11 @@ class _Search:
                 f"as a regular expression; but the literal text {self._arguments.pattern!r} occurs, first in "
                 f"{shown_name(name)}{f':{line}' if line else ''}. Use literal=true to find it"
             )
+        source = self._arguments.pattern
+        if "\n" in source or (not self._arguments.literal and r"\n" in source):
+            hints.append("a pattern is matched against one line at a time, so it cannot hold a line feed")
+        if not self._arguments.literal and r"\|" in source:
+            hints.append(r"\| is a bar; alternatives are written a|b")
         if self._walk.ignored:
             hints.append(
                 "ignored files (.gitignore) were skipped: name one as path to search it all the same"

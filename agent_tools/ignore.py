@@ -91,12 +91,13 @@ class _RuleFile:
     the folder of the .gitignore, `lead` brings back what lies between that folder and the walk's root.
     """
 
-    __slots__ = ("_any_expression", "_exact", "_expressions", "_rules", "_suffixes", "cut", "lead")
+    __slots__ = ("_any_expression", "_exact", "_expressions", "_known", "_rules", "_suffixes", "cut", "lead")
 
     def __init__(self, rules: list[Rule], cut: int, lead: str = "") -> None:
         self.cut = cut
         self.lead = lead
         self._rules = rules
+        self._known: dict[str, list[Rule]] = {}
         self._exact: dict[str, list[int]] = {}
         self._suffixes: dict[str, list[int]] = {}
         self._expressions: list[tuple[int, Callable[[str], object]]] = []
@@ -113,8 +114,14 @@ class _RuleFile:
                 self._expressions.append((index, re.compile(parts[-1], re.DOTALL).fullmatch))
         self._any_expression = re.compile("|".join(parts), re.DOTALL).fullmatch if parts else None
 
-    def touching(self, name: str, folder: bool) -> list[Rule]:
-        """The rules that may speak about an entry of this name, the strongest first."""
+    def touching(self, entry: str) -> list[Rule]:
+        """The rules that may speak about an entry of this name (`x/` is a folder), the strongest first."""
+        known = self._known.get(entry)
+        if known is None:
+            known = self._known[entry] = self._look_up(entry.removesuffix("/"), entry.endswith("/"))
+        return known
+
+    def _look_up(self, name: str, folder: bool) -> list[Rule]:
         found = list(self._exact.get(name, ()))
         dot = name.rfind(".")
         if dot >= 0:
@@ -166,11 +173,9 @@ class Rules:
         return not self.kept(path[:cut], [path[cut:]])
 
     def _judge(self, entry: str) -> _Verdict:
-        folder = entry.endswith("/")
-        name = entry[:-1] if folder else entry
         open_rules: list[tuple[_RuleFile, Rule]] = []
         for rule_file in self._files:
-            for rule in rule_file.touching(name, folder):
+            for rule in rule_file.touching(entry):
                 if rule.path is None and not open_rules:
                     return not rule.negated
                 open_rules.append((rule_file, rule))

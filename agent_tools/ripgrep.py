@@ -14,11 +14,11 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-# Linux gives arguments and environment 2 MB, macOS 1 MB, and Windows 32 KB to a whole command line.
-_MAX_ARGUMENT_BYTES = 240_000
+# Linux gives arguments and environment 2 MB together, macOS 1 MB.
+_MAX_ARGUMENT_BYTES = 600_000
 # The first batch is small so that a common pattern answers at once; later ones make a start worth its 5 ms.
 _FIRST_BATCH = 256
-_MAX_BATCH = 4096
+_MAX_BATCH = 8192
 # One process works while the next batch is gathered.
 _IN_FLIGHT = 2
 # How long a wait for output lasts before cancellation is looked at.
@@ -69,13 +69,18 @@ def _batches(names: Iterable[str]) -> Iterator[list[str]]:
     length = 0
     for name in names:
         batch.append(name)
-        length += len(name) * 2 + 9  # two bytes for a character, and the pointer in argv
+        length += len(name) * (1 if name.isascii() else 4) + 9  # with its end and the pointer in argv
         if len(batch) >= size or length >= _MAX_ARGUMENT_BYTES:
             yield batch
             batch, length = [], 0
-            size = min(size * 4, _MAX_BATCH)
+            size = min(size * 8, _MAX_BATCH)
     if batch:
         yield batch
+
+
+def _argument(name: str) -> str:
+    """The file name as ripgrep is given it: `-` alone would be the standard input."""
+    return "./-" if name == "-" else name
 
 
 class _Batch:
@@ -89,7 +94,7 @@ class _Batch:
             return
         try:
             self._process = subprocess.Popen(
-                [*command, *names],
+                [*command, *map(_argument, names)],
                 cwd=root,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -111,7 +116,7 @@ class _Batch:
         self.failed = self._process.returncode not in (0, 1) and not output
         everything = self._process.returncode not in (0, 1)
         for name in self._names:
-            if everything or name in hits:
+            if everything or _argument(name) in hits:
                 yield name
 
     def _read_all(self, check: Callable[[], None]) -> bytes:

@@ -25,6 +25,8 @@ from agent_tools.text import looks_binary
 _OWN_SHARE = 300
 # Nearly every source file comes whole with one read of this size, and a buffer of it costs next to nothing.
 _FIRST_READ = 1 << 16
+# Of one file this large ripgrep tells sooner than we that it holds no hit.
+_LARGE_FILE = 4 << 20
 
 
 @dataclass(slots=True)
@@ -81,7 +83,18 @@ class Search:
 
         The search then goes on to the next hit, so that `tally.more` is the truth.
         """
-        for name, data in self._candidates(iter(names)):
+        return self._search(self._candidates(iter(names)))
+
+    def run_file(self, name: str) -> Generator[FileHits, None, None]:
+        """The hits in one file, read to its end whatever its size is said to be (below /proc it is 0)."""
+        names: Iterable[str] = [name]
+        program = self._program()
+        if program and os.path.getsize(self._folder + name) > _LARGE_FILE:
+            names = self._sieve(program, names)
+        return self._search((name, None) for name in names)
+
+    def _search(self, candidates: Iterable[tuple[str, bytes | None]]) -> Generator[FileHits, None, None]:
+        for name, data in candidates:
             self._check()
             try:
                 hits = _search_file(self._windows(name, data), name, self._finder, self._tally, self._context)
@@ -108,10 +121,8 @@ class Search:
 
     def _candidates(self, names: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
         """The files that may hold a hit, with their bytes when they are known already."""
-        # ripgrep opens files by their paths, and those may change meanwhile.
-        may_ask = self._expression is not None and not self._disk.is_confined
-        program = find_ripgrep() if may_ask else None
-        if program is None or self._expression is None:
+        program = self._program()
+        if program is None:
             yield from self._sieve_ourselves(names)
             return
         for name, data in self._sieve_ourselves(islice(names, _OWN_SHARE)):
@@ -120,8 +131,18 @@ class Search:
                 names = chain([name], names)
                 break
             yield name, data
-        for name in sieve(program, self._expression, self._ignore_case, self._folder, names, self._check):
+        for name in self._sieve(program, names):
             yield name, None
+
+    def _program(self) -> str | None:
+        """ripgrep, if it is there, reads the pattern as we do, and may open files by their paths."""
+        # Under a confined root those may change meanwhile.
+        may_ask = self._expression is not None and not self._disk.is_confined
+        return find_ripgrep() if may_ask else None
+
+    def _sieve(self, program: str, names: Iterable[str]) -> Iterator[str]:
+        expression = self._expression or ""
+        return sieve(program, expression, self._ignore_case, self._folder, names, self._check)
 
     def _sieve_ourselves(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         folder = self._folder

@@ -373,6 +373,18 @@ def test_a_regex_that_misses_its_own_text_proposes_literal(tmp_path: Path, grep:
     assert grep(pattern="q(json)").text == "No matches found"
 
 
+def test_habits_of_other_dialects_are_answered_with_a_hint(tmp_path: Path, grep: Grep) -> None:
+    write(tmp_path, f=b"foo\nbar\n")
+    assert "a|b" in grep(pattern=r"foo\|bar").text
+    assert "one line at a time" in grep(pattern="foo\nbar").text
+    assert "one line at a time" in grep(pattern=r"foo\nbar").text
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="only Linux has /proc")
+def test_a_file_without_a_size_is_read_to_its_end(grep: Grep) -> None:
+    assert rows(grep(pattern="^Name:", path="/proc/self/status"))[0].startswith("status:1: Name:")
+
+
 def test_a_pattern_that_backtracks_for_ever_ends_in_an_explanation(
     tmp_path: Path, grep: Grep, monkeypatch: pytest.MonkeyPatch
 ) -> None:

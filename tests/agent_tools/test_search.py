@@ -50,6 +50,7 @@ NASTY_TREE: dict[str, bytes] = {
     "blank": b"\n\n\n",
     " lead and trail ": b"needle\n",
     "-dash": b"needle\n",
+    "-": b"needle\n",
     "line\nfeed": b"needle\n",
     os.fsdecode(b"bytes\xff\xfe"): b"needle\n",
     "uni\u2028code é.txt": b"needle\n",
@@ -81,6 +82,8 @@ CALLS: list[dict[str, Any]] = [
     {"pattern": "needle", "glob": "sub/**/*.py"},
     {"pattern": "needle", "glob": "!*.txt", "context": 1},
     {"pattern": "needle", "path": "secret"},
+    {"pattern": "needle", "path": "-"},
+    {"pattern": "needle", "path": "linked.txt"},
     {"pattern": "needle", "path": "out"},
     {"pattern": "needle", "path": "sub"},
     {"pattern": "needle", "path": "sub/gen"},
@@ -131,6 +134,7 @@ def test_the_answer_over_the_nasty_tree_is_the_right_one(tree: Path) -> None:
     assert result.text.split("\n") == [
         *(
             " lead and trail :1: needle",
+            "-:1: needle",
             "-dash:1: needle",
             r"bytes\xff\xfe:1: needle",
             r"line\nfeed:1: needle",
