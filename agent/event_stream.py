@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from agent.agent import Agent
 
 
+# The collector may drop a stream in the middle of anything a thread does, where the run's end might wait for
+# that thread. An aborted run ends long before this; more is a knot that must come undone.
+_DROPPED_TIMEOUT = 3.0
+
+
 class EventStream:
     """The events of one run, in order, ending with its `agent_end`.
 
-    Threads: the worker puts events on an unbounded queue and is never held up; one thread iterates. Closing,
-    leaving a `with` block or dropping the iterator before the end aborts the run and waits for it (inside a
-    run of the same agent, which can't wait for it, it aborts only).
+    Threads: the worker puts events on an unbounded queue and is never held up; one thread iterates, any may
+    close, which also ends the iteration. Closing, leaving a `with` block or dropping the iterator before the
+    end aborts the run and waits for it (inside a run of the same agent, which can't wait, it aborts only).
     """
 
     def __init__(self, agent: Agent, prompt: Any, images: Any) -> None:
         self._agent = agent
-        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._events: SimpleQueue[Event | None] = SimpleQueue()
         self._ended = False
         self._unsubscribe = agent.subscribe(self._events.put)
         try:
@@ -41,6 +46,8 @@ class EventStream:
             raise StopIteration
         while True:
             event = self._events.get()
+            if event is None:  # closed by another thread
+                raise StopIteration
             # A run that was just finishing when this one was accepted may still be telling its end.
             if event.run_id == self.run.run_id:
                 break
@@ -52,12 +59,16 @@ class EventStream:
 
     def close(self) -> None:
         """Abort the run if it has not ended, and wait for it."""
+        self._leave(None)
+
+    def _leave(self, timeout: float | None) -> None:
         if self._ended:
             return
         self._end()
+        self._events.put(None)
         self._agent.abort_run(self.run)
         if self._agent.can_wait():
-            self.run.wait()
+            self.run.wait(timeout)
 
     def _end(self) -> None:
         self._ended = True
@@ -73,4 +84,4 @@ class EventStream:
 
     def __del__(self) -> None:
         if not getattr(self, "_ended", True):
-            self.close()
+            self._leave(_DROPPED_TIMEOUT)
