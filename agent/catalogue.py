@@ -38,6 +38,7 @@ def _document() -> Mapping[str, Any]:
 def _model(entry: Mapping[str, Any]) -> Model:
     levels = tuple(entry["levels"])
     price = entry["price"]
+    adaptive = entry.get("adaptive")
     return Model(
         entry["id"],
         entry["api"],
@@ -49,4 +50,5 @@ def _model(entry: Mapping[str, Any]) -> Model:
         max_tokens=entry["output"],
         cost=None if price is None else ModelCost(*price),
         thinking_levels=levels,
+        compat={"adaptive_thinking": adaptive} if adaptive else None,
     )

@@ -21,7 +21,10 @@ __all__ = ["ErrorClass", "classify_error", "default_stream_fn"]
 _HOMES = {"ErrorClass": "agent.retry", "classify_error": "agent.retry"}
 
 # `api` id -> the module whose `stream(model, context, options)` speaks it.
-_MODULES = {"openai-completions": "agent.providers.openai_completions"}
+_MODULES = {
+    "anthropic-messages": "agent.providers.anthropic_messages",
+    "openai-completions": "agent.providers.openai_completions",
+}
 
 
 def is_supported(api: str) -> bool:
