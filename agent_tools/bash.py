@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from agent_tools.capture import Capture, Captured
+from agent_tools.confine import DISK, Confined, Disk
 from agent_tools.environment import command_environment, filtered_environment
 from agent_tools.paths import resolve
 from agent_tools.process import Command, Ending
+from agent_tools.sandbox import TMP, Bubblewrap
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, cut_line, format_size
 
@@ -47,7 +49,7 @@ class BackgroundBashArguments(BashArguments):
     )
 
 
-def _description(timeout: float, background: bool) -> str:
+def _description(timeout: float, background: bool, sandbox: Bubblewrap | None) -> str:
     parts = [
         f"Run a command with bash on {platform.system()}/{platform.machine()} and return its output, stdout "
         "and stderr together.",
@@ -57,7 +59,9 @@ def _description(timeout: float, background: bool) -> str:
         "There is no terminal and no input: nothing can be typed, editors end at once, prompts fail.",
         "Each call is a new shell: `cd` and variables do not last. `cwd` runs the command elsewhere, also "
         "when the working directory has been deleted.",
-        "Background jobs (`&`, nohup) are killed when the shell exits; a daemon started with setsid "
+        _sandbox_note(sandbox)
+        if sandbox
+        else "Background jobs (`&`, nohup) are killed when the shell exits; a daemon started with setsid "
         "survives, give it its own output file.",
         "Prefer read to cat, sed, head or tail, and edit or write to sed -i or heredocs.",
         "A successful result carries a hash: pass it as `if_hash` when you run the command again, and "
@@ -66,6 +70,14 @@ def _description(timeout: float, background: bool) -> str:
     if background:
         parts.append("For a server or a long job set `background` and follow it with the jobs tool.")
     return " ".join(parts)
+
+
+def _sandbox_note(sandbox: Bubblewrap) -> str:
+    network = "" if sandbox.network else " and there is no network"
+    return (
+        f"Commands run in a sandbox: they can change files below {sandbox.root} and in {TMP} and see, besides, "
+        f"only the system's programs; the home directory is empty{network}. What a command starts ends with it."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,10 @@ def bash_tool(
     pass_env: Collection[str] = (),
     spawn_hook: Callable[[Spawn], Spawn] | None = None,
     jobs: JobTable | None = None,
+    confine: bool = False,
+    sandbox: str = "",
+    network: bool = False,
+    readable: Collection[str | os.PathLike[str]] = (),
 ) -> Tool[Any]:
     """A tool that runs commands in `cwd`.
 
@@ -94,7 +110,15 @@ def bash_tool(
     command (`shopt -s expand_aliases`). `env`: variables to set, or to take away with None. `env_filter`
     keeps API keys, tokens and passwords of this process from commands, but for the names in `pass_env`.
     `spawn_hook` may change command, directory and environment. `jobs` lets the model start background jobs.
+
+    `confine`, or `sandbox="bwrap"`, runs commands under bubblewrap: they can write below `cwd` and in a /tmp
+    that lasts as long as the tool, read the system's folders and those of `readable`, and reach no network
+    without `network`. Where bubblewrap cannot run, every call is an error that says so.
     """
+    if sandbox not in ("", "bwrap"):
+        raise ValueError(f"sandbox is 'bwrap' or '', not {sandbox!r}")
+    is_confined = confine or sandbox == "bwrap"
+    box = Bubblewrap(os.fspath(cwd), network=network, readable=readable) if is_confined else None
     # A string would be taken for its letters.
     names = frozenset((pass_env,) if isinstance(pass_env, str) else pass_env)
     runner = _Runner(
@@ -105,10 +129,12 @@ def bash_tool(
         pass_env=names if env_filter else None,
         spawn_hook=spawn_hook,
         jobs=jobs,
+        disk=Confined(cwd) if box else DISK,
+        sandbox=box,
     )
     return Tool(
         "bash",
-        _description(timeout, background=jobs is not None),
+        _description(timeout, jobs is not None, box),
         BashArguments if jobs is None else BackgroundBashArguments,
         runner.run,
         display_hint=DisplayHint(
@@ -128,17 +154,19 @@ class _Runner:
     pass_env: frozenset[str] | None
     spawn_hook: Callable[[Spawn], Spawn] | None
     jobs: JobTable | None
+    disk: Disk
+    sandbox: Bubblewrap | None
 
     def run(self, arguments: BashArguments, context: Any) -> Result:
         spawn = self._spawn(arguments)
         if not os.path.isdir(spawn.cwd):
             raise _missing_directory(spawn.cwd)
         if self.jobs is not None and getattr(arguments, "background", False):
-            job = self.jobs.start(arguments.command, lambda: _start(spawn))
+            job = self.jobs.start(arguments.command, lambda: self._start(spawn), self._capture())
             return Result(f"Started background job {job.id}; follow it with jobs.", details={"job": job.id})
         timeout = arguments.timeout if arguments.timeout and arguments.timeout > 0 else self.timeout
         with _journalled(getattr(context, "journal", None), spawn.cwd):
-            capture, ending = _follow(_start(spawn), timeout, context)
+            capture, ending = _follow(self._start(spawn), self._capture(), timeout, context)
         return _result(capture, ending, timeout, arguments.if_hash)
 
     def _spawn(self, arguments: BashArguments) -> Spawn:
@@ -147,16 +175,25 @@ class _Runner:
         environ = os.environ if self.pass_env is None else filtered_environment(os.environ, self.pass_env)
         spawn = Spawn(
             command=f"{self.prefix}\n{arguments.command}" if self.prefix else arguments.command,
-            cwd=resolve(arguments.cwd, self.cwd) if arguments.cwd else self.cwd,
+            cwd=resolve(arguments.cwd, self.cwd, disk=self.disk) if arguments.cwd else self.cwd,
             env=command_environment(environ, self.changes),
         )
         return self.spawn_hook(spawn) if self.spawn_hook else spawn
 
+    def _capture(self) -> Capture:
+        return Capture(self.sandbox.tmp, TMP) if self.sandbox else Capture()
 
-def _start(spawn: Spawn) -> Command:
-    bash = _find_bash(spawn.env.get("PATH", os.defpath))
+    def _start(self, spawn: Spawn) -> Command:
+        argv = [_find_bash(spawn.env.get("PATH", os.defpath)), "-c", spawn.command]
+        if self.sandbox is None:
+            return _start(argv, spawn, spawn.cwd)
+        wrapped = self.sandbox.wrap(argv, os.path.realpath(spawn.cwd), spawn.env)
+        return _start(wrapped, spawn, self.sandbox.root)
+
+
+def _start(argv: list[str], spawn: Spawn, cwd: str) -> Command:
     try:
-        return Command([bash, "-c", spawn.command], cwd=spawn.cwd, env=spawn.env)
+        return Command(argv, cwd=cwd, env=spawn.env)
     except ValueError as error:
         raise ToolFailure(f"the command cannot be passed to bash, it was not run: {error}") from None
     except OSError as error:
@@ -207,9 +244,9 @@ def _journalled(journal: Any, cwd: str) -> Iterator[None]:
         journal.after_command(cwd)
 
 
-def _follow(command: Command, timeout: float, context: Any) -> tuple[Capture, Ending]:
+def _follow(command: Command, capture: Capture, timeout: float, context: Any) -> tuple[Capture, Ending]:
     """Read the command to its end, reporting progress."""
-    capture, shown, due = Capture(), 0, 0.0
+    shown, due = 0, 0.0
     with command:
         for chunk in command.output(timeout=timeout, cancel=context.cancel):
             if chunk:

@@ -43,14 +43,18 @@ class Recent:
 
 
 class Capture:
-    """Takes output as it arrives. Used by one thread at a time."""
+    """Takes output as it arrives. Used by one thread at a time.
 
-    def __init__(self) -> None:
+    `log_folder` is where the full output goes when it is long; a command that sees that folder under another
+    path names it with `log_seen_in`.
+    """
+
+    def __init__(self, log_folder: str = "", log_seen_in: str = "") -> None:
         self._terminal = TerminalText()
         self._clean = _Tail()
         self._raw = _Tail()
         self._hash = hashlib.sha256()
-        self._log = _Log()
+        self._log = _Log(log_folder, log_seen_in)
         self._line_ends = 0
         # Sizes in bytes of the last whole line and of the piece after it.
         self._last_line = 0
@@ -181,8 +185,10 @@ class _Tail:
 class _Log:
     """The whole text in a temporary file, for the model to read or search; only its owner may read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str, seen_in: str) -> None:
         self.path = ""
+        self._folder = folder or None
+        self._seen_in = seen_in
         self.started = False
         self._error = ""
         self._size = 0
@@ -191,7 +197,7 @@ class _Log:
     def start(self, data: bytes) -> None:
         self.started = True
         try:
-            self._descriptor, self.path = tempfile.mkstemp(prefix="agent-bash-", suffix=".log")
+            self._descriptor, self.path = tempfile.mkstemp(".log", "agent-bash-", self._folder)
         except OSError as error:
             self._error = error.strerror or str(error)
             return
@@ -226,6 +232,8 @@ class _Log:
     def where(self) -> str:
         if not self.path:
             return f"The full output could not be saved: {self._error}."
-        if self._size >= LOG_LIMIT:
-            return f"Full output: {self.path} (its first {format_size(LOG_LIMIT)})"
-        return f"Full output: {self.path}"
+        where = f"Full output: {self.path}"
+        if self._seen_in:
+            name = os.path.basename(self.path)
+            where = f"Full output: {os.path.join(self._seen_in, name)} in the sandbox, only bash can open it"
+        return f"{where} (its first {format_size(LOG_LIMIT)})" if self._size >= LOG_LIMIT else where

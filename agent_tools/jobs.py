@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, Literal
 
 import regex
@@ -36,17 +37,28 @@ class Job:
     the ending, and is notified when one of them changes.
     """
 
-    def __init__(self, number: int, command_line: str, command: Command) -> None:
+    def __init__(
+        self, number: int, command_line: str, start: Callable[[], Command], capture: Capture | None = None
+    ) -> None:
+        """Start the command; raises what `start` raises."""
         self.id = f"job-{number}"
         self.command_line = command_line
-        self._command = command
-        self._capture = Capture()
+        self._capture = capture or Capture()
         self._position = 0
         self._started = time.monotonic()
         self._changed = threading.Condition()
         self._ending: Ending | None = None
-        self._thread = threading.Thread(target=self._follow, name=f"agent-{self.id}", daemon=True)
+        # Started by the thread that stays: a sandbox dies with the thread that made it, not the process.
+        started: SimpleQueue[Command | BaseException] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._follow, args=(start, started), name=f"agent-{self.id}", daemon=True
+        )
         self._thread.start()
+        command = started.get()
+        if isinstance(command, BaseException):
+            self._thread.join()
+            raise command
+        self._command = command
 
     @property
     def ending(self) -> Ending | None:
@@ -102,8 +114,14 @@ class Job:
         """Wait until a job that was killed has been read to its end."""
         self._thread.join(END_PATIENCE)
 
-    def _follow(self) -> None:
-        with self._command as command:
+    def _follow(self, start: Callable[[], Command], started: SimpleQueue[Command | BaseException]) -> None:
+        try:
+            command = start()
+        except BaseException as error:  # told by the thread that waits
+            started.put(error)
+            return
+        started.put(command)
+        with command:
             for chunk in command.output(timeout=None, cancel=threading.Event()):
                 if chunk:
                     with self._changed:
@@ -128,7 +146,7 @@ class JobTable:
         self._closed = False
         self._finalizer = weakref.finalize(self, _kill_jobs, self._jobs)
 
-    def start(self, command_line: str, start: Callable[[], Command]) -> Job:
+    def start(self, command_line: str, start: Callable[[], Command], capture: Capture | None = None) -> Job:
         """Start a job with a function that starts its command. Raises ToolFailure when there are too many."""
         with self._lock:
             if self._closed:
@@ -140,7 +158,7 @@ class JobTable:
             for job in ended[: len(ended) - MAX_ENDED + 1] if len(ended) >= MAX_ENDED else ():
                 del self._jobs[job.id]
             self._count += 1
-            job = Job(self._count, command_line, start())
+            job = Job(self._count, command_line, start, capture)
             self._jobs[job.id] = job
             return job
 

@@ -1,8 +1,9 @@
 """The tools as an MCP server on standard input and output.
 
-    python -m agent_tools.mcp --root DIR [--read-only]
+    python -m agent_tools.mcp --root DIR [--read-only] [--confine]
 
-Needs the extra `[mcp]`. Paths are taken from DIR; it is where the tools start, not a fence around them.
+Needs the extra `[mcp]`. Paths are taken from DIR; it is a fence around the tools with `--confine` only, which
+runs bash under bubblewrap, without network.
 Logs go to standard error. When the client goes away, or on SIGTERM, SIGHUP and SIGINT, every running command
 is killed.
 """
@@ -113,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--root", default=".", help="the folder relative paths start from (default: this one)"
     )
     parser.add_argument("--read-only", action="store_true", help="serve only read, grep, find and ls")
+    parser.add_argument(
+        "--confine", action="store_true", help="refuse what is outside DIR; bash needs bubblewrap for it"
+    )
     options = parser.parse_args(argv)
     root = os.path.abspath(options.root)
     if not os.path.isdir(root):
@@ -120,7 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from agent_tools.toolsets import coding_tools, read_only_tools
 
-    tools = read_only_tools(root) if options.read_only else coding_tools(root)
+    make = read_only_tools if options.read_only else coding_tools
+    tools = make(root, confine=options.confine)
     try:
         server = make_server(tools)
     except ImportError as error:

@@ -25,6 +25,10 @@ def coding_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool
 
     Each option goes to every tool whose factory takes it: `reader` and `writer` to the file tools,
     `timeout`, `prefix` and `env` to bash, and so on. TypeError for an option that none takes.
+
+    `confine=True` makes `cwd` a fence: the file tools refuse what lies outside it, through links too (see
+    agent_tools.confine), and bash runs under bubblewrap (agent_tools.sandbox) or, without it, not at all;
+    `network=True` lets its commands reach the network.
     """
     return _build(_CODING, cwd, options)
 

@@ -1,0 +1,156 @@
+"""Runs commands under bubblewrap, where they see one root, the system's programs and a /tmp of their own.
+
+Linux only, and only where the kernel lets this user make namespaces (some containers do not). What cannot run
+confined does not run: there is no way from here to an unconfined command.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+
+from agent_tools.tool import ToolFailure
+
+# What programs need to run, on the usual distributions and on NixOS; nobody's own files.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix/store")
+_SYSTEM_LINKS = ("/run/current-system", "/etc/resolv.conf")  # lead elsewhere on some systems
+# Hidden where we could read them, which is to say from root.
+_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
+_SECRET_FOLDERS = ("/etc/ssl/private", "/etc/ssh", "/etc/sudoers.d")
+# Looked for here before PATH, which may lead into the root, where a command can put a program of this name.
+_USUAL_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
+_PROBE_SECONDS = 10.0  # a sandbox is made in about 5 ms
+TMP = "/tmp"
+
+
+class Bubblewrap:
+    """A sandbox around `root`. The /tmp in it lasts as long as this object, over all commands.
+
+    `network` lets commands reach it; `readable` names folders besides the system's that they may read.
+    Threads: any number may use it at once; `_lock` guards the making of the /tmp and the first trial.
+    """
+
+    def __init__(
+        self, root: str, *, network: bool = False, readable: Collection[str | os.PathLike[str]] = ()
+    ) -> None:
+        self.given = os.path.abspath(root)
+        self.root = os.path.realpath(root)
+        self.network = network
+        self._readable = [os.path.realpath(os.path.expanduser(folder)) for folder in readable]
+        self._lock = threading.Lock()
+        self._tmp = ""
+        self._works = False
+
+    @property
+    def tmp(self) -> str:
+        """The folder that commands see as /tmp, made when first asked for and deleted with this object."""
+        with self._lock:
+            if not self._tmp:
+                self._tmp = tempfile.mkdtemp(prefix="agent-sandbox-")
+                weakref.finalize(self, _delete, self._tmp, os.getpid())
+            return self._tmp
+
+    def wrap(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> list[str]:
+        """The command line that runs `argv` in the sandbox, in the directory `cwd`.
+
+        Raises ToolFailure, with the reason, when there can be no sandbox.
+        """
+        program = self._find()
+        options = self._options(env)
+        self._try(program, options)
+        return [program, *options, "--chdir", cwd, "--", *argv]
+
+    def _find(self) -> str:
+        if not sys.platform.startswith("linux"):
+            raise self._off("the sandbox that it needs, bubblewrap, exists for Linux only")
+        for folder in (*_USUAL_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)):
+            program = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
+            if program and not _is_below(os.path.realpath(program), self.root):
+                return program
+        raise self._off(
+            "bubblewrap is not installed (the program bwrap: apt-get, dnf, pacman or apk install bubblewrap)"
+        )
+
+    def _try(self, program: str, options: list[str]) -> None:
+        """Make a sandbox once, because later its own failure would look like one of the command."""
+        if self._works:
+            return
+        bash = shutil.which("bash", path=os.pathsep.join(_USUAL_FOLDERS)) or "bash"
+        try:
+            tried = subprocess.run(
+                [program, *options, "--chdir", self.root, "--", bash, "-c", ":"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PROBE_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self._off(f"bubblewrap does not run: {error}") from None
+        if tried.returncode:
+            said = tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}"
+            raise self._off(
+                f"bubblewrap can make no sandbox here: {said} (in a container it takes one that may make "
+                "namespaces)"
+            )
+        self._works = True
+
+    def _off(self, reason: str) -> ToolFailure:
+        return ToolFailure(
+            f"bash is off: commands may only run confined to {self.root}, and {reason}. Nothing was run. "
+            "The other tools work."
+        )
+
+    def _options(self, env: Mapping[str, str]) -> list[str]:
+        # Without --new-session: the command has no terminal anyway, and it shall stay in the session that is
+        # killed. The namespace of process ids takes with it what left that session.
+        options = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
+        if self.network:
+            options.append("--share-net")
+        # A mount covers what was mounted below it before, so the outer ones come first.
+        for path, mount in sorted(self._mounts(env).items(), key=lambda item: len(item[0].split("/"))):
+            options += mount if mount[0] in ("--proc", "--dev") else [*mount, path]
+        if "TMPDIR" in env:
+            options += ["--setenv", "TMPDIR", TMP]
+        return options
+
+    def _mounts(self, env: Mapping[str, str]) -> dict[str, list[str]]:
+        """For each path what is mounted there; a later entry replaces an earlier one."""
+        mounts = {path: ["--ro-bind", path] for path in _SYSTEM if os.path.isdir(path)}
+        links = map(os.path.realpath, _SYSTEM_LINKS)
+        for path in (*links, *self._readable):
+            if os.path.exists(path):
+                mounts[path] = ["--ro-bind", path]
+        for path in _SECRET_FILES:
+            if os.access(path, os.R_OK):
+                mounts[path] = ["--ro-bind", os.devnull]
+        for path in _SECRET_FOLDERS:
+            if os.access(path, os.R_OK):
+                mounts[path] = ["--tmpfs"]
+        mounts |= {"/proc": ["--proc", "/proc"], "/dev": ["--dev", "/dev"], "/var/tmp": ["--tmpfs"]}
+        mounts[TMP] = ["--bind", self.tmp]
+        home = os.path.normpath(env.get("HOME", "/"))
+        if os.path.isabs(home) and home.strip("/") and home not in mounts:
+            mounts[home] = ["--dir"]
+        # What is below the root belongs to it, were it a folder of the system or all of the disk.
+        needed = ("/proc", "/dev")
+        kept = {path: mount for path, mount in mounts.items() if path in needed or not self._holds(path)}
+        return kept | {spelling: ["--bind", self.root] for spelling in (self.root, self.given)}
+
+    def _holds(self, path: str) -> bool:
+        return _is_below(path, self.root) or _is_below(path, self.given)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _delete(folder: str, owner: int) -> None:
+    # A forked child that ends must not delete its parent's folder.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
