@@ -73,7 +73,11 @@ _COMPLETIONS = "openai-completions"
 # In the order in which the command looks for a key.
 PROVIDERS: Mapping[str, Provider] = {
     "anthropic": Provider(
-        "anthropic-messages", "https://api.anthropic.com", ("ANTHROPIC_API_KEY",), False, "claude-sonnet-5-5"
+        "anthropic-messages",
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN"),
+        False,
+        "claude-sonnet-5-5",
     ),
     "openai": Provider(_COMPLETIONS, "https://api.openai.com/v1", ("OPENAI_API_KEY",), False, "gpt-6-sol"),
     "google": Provider(
@@ -83,6 +87,8 @@ PROVIDERS: Mapping[str, Provider] = {
         False,
         "gemini-3.8-flash",
     ),
+    # Each resource has an address of its own, so the model (or --base-url) brings it.
+    "azure": Provider(_COMPLETIONS, "", ("AZURE_OPENAI_API_KEY",)),
     "openrouter": Provider(
         _COMPLETIONS,
         "https://openrouter.ai/api/v1",

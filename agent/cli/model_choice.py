@@ -26,7 +26,7 @@ def choose_name(flag: str | None, environ: Mapping[str, str]) -> str | None:
 
 def no_model_text(environ: Mapping[str, str]) -> str:
     """What to say when no model can be chosen: the variables to set, and what needs none."""
-    usable = [n for n, p in PROVIDERS.items() if p.key_variables and is_supported(p.api)]
+    usable = [n for n, p in PROVIDERS.items() if p.default_model and is_supported(p.api) and p.key_variables]
     variables = ", ".join(PROVIDERS[name].key_variables[0] for name in usable)
     lines = [
         f"no model: set one of {variables}, or name a model with --model or AGENT_MODEL",

@@ -24,6 +24,7 @@ _HOMES = {"ErrorClass": "agent.retry", "classify_error": "agent.retry"}
 _MODULES = {
     "anthropic-messages": "agent.providers.anthropic_messages",
     "openai-completions": "agent.providers.openai_completions",
+    "openai-responses": "agent.providers.openai_responses",
 }
 
 

@@ -65,6 +65,7 @@ def compat_for(model: Model) -> Compat:
 
 # The provider ids and the parts of host names each server goes by.
 _OPENAI = ("openai", "api.openai.com")
+_AZURE = ("azure", ".openai.azure.com", ".cognitiveservices.azure.com")
 _CLOUDFLARE_GATEWAY = ("cloudflare-ai-gateway", "gateway.ai.cloudflare.com")
 _CLOUDFLARE = ("cloudflare", "cloudflare-workers-ai", "api.cloudflare.com", *_CLOUDFLARE_GATEWAY)
 _MOONSHOT = ("moonshot", "moonshotai", "moonshotai-cn", "api.moonshot.")
@@ -92,9 +93,8 @@ def _detected(model: Model) -> Compat:
         return model.provider in names or any("." in name and name in host for name in names)
 
     host = (urlsplit(base_url(model)).hostname or "").lower()
-    azure = host.endswith((".openai.azure.com", ".cognitiveservices.azure.com"))
     # A provider that names itself decides; the host of one called `openai` may be a proxy or a test.
-    standard = at(_OPENAI) or azure
+    standard = at((*_OPENAI, *_AZURE))
     thinking: ThinkingFormat = "openai"
     efforts: Mapping[str, str] = {}
     if at(_ZAI):

@@ -34,9 +34,8 @@ def base_url(model: Model) -> str:
     if not base and model.provider in PROVIDERS:
         base = PROVIDERS[model.provider].base_url
     if not base:
-        raise ConfigurationError(
-            f'the model "{model.id}" has no base_url, and "{model.provider}" is no known provider'
-        )
+        known = "has no address of its own" if model.provider in PROVIDERS else "is no known provider"
+        raise ConfigurationError(f'the model "{model.id}" has no base_url, and "{model.provider}" {known}')
     return base if "://" in base else f"http://{base}"
 
 

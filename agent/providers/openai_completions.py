@@ -1,4 +1,7 @@
-"""The wire format of OpenAI's Chat Completions, which most servers speak in one dialect or another."""
+"""The wire format of OpenAI's Chat Completions, which most servers speak in one dialect or another.
+
+Azure OpenAI is the provider `azure`: `agent.providers._openai` tells how its addresses are written.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,12 @@ from agent.providers._completions_decode import decode, first_error
 from agent.providers._completions_messages import encode_messages, mark_cache
 from agent.providers._exchange import LAST_EVENT_SECONDS, Exchange, exchange
 from agent.providers._http import EventStream
-from agent.providers._keys import endpoint
+from agent.providers._openai import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers._transform import clean, to_json, tool_names, wire_name
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
 __all__ = ["build_request", "decode", "stream"]
 
-_CACHE_KEY_LIMIT = 64  # OpenAI's for prompt_cache_key
 _MAX_TOKENS_UNSET = Model("", "", "").max_tokens
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -39,7 +41,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
 
     body = _body(model, context, options, compat, names)
     headers = partial(_headers, model, options, compat)
-    return Exchange(endpoint(model, "/chat/completions"), headers, body, first_error, read)
+    return Exchange(openai_url(model, CHAT_PATH), headers, body, first_error, read)
 
 
 def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
 
 
 def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> dict[str, str]:
-    headers = {"authorization": f"Bearer {key}"} if key else {}
+    headers = openai_credentials(model, key)
     session = options.session_id
     if compat.send_session_affinity_headers and session and options.cache_retention != "none":
         headers |= {"session_id": session, "x-client-request-id": session, "x-session-affinity": session}
@@ -134,7 +136,7 @@ def _prompt_cache(options: StreamOptions, compat: Compat) -> dict[str, Any]:
     body: dict[str, Any] = {}
     wanted = compat.supports_prompt_cache_key and options.cache_retention != "none"
     if options.session_id and (wanted or long):
-        body["prompt_cache_key"] = options.session_id[:_CACHE_KEY_LIMIT]
+        body["prompt_cache_key"] = prompt_cache_key(options)
     if long and not compat.cache_control_format:
         body["prompt_cache_retention"] = "24h"
     return body
