@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 from agent.cancel import CancelToken
 from agent.docstrings import split_docstring
-from agent.errors import ConfigurationError, ToolError
+from agent.errors import ConfigurationError
 from agent.messages import ImageContent, TextContent, UserBlock
 from agent.runs import RunMetadata
 
@@ -30,8 +29,8 @@ class ToolResult:
     """
 
     content: tuple[UserBlock, ...]
-    details: Any = None
-    meta: Mapping[str, str] | None = None
+    details: Any = field(default=None, hash=False)
+    meta: Mapping[str, str] | None = field(default=None, hash=False)
     is_error: bool = False
     terminate: bool = False
     status_message: str = ""
@@ -76,6 +75,10 @@ class ToolDisplayHint:
     result_max_lines: int = 10
     use_box: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.title_args, tuple):
+            object.__setattr__(self, "title_args", tuple(self.title_args))
+
 
 class ToolContext:
     """What a running tool knows: its call's id, the stop signal, a way to report progress, the run.
@@ -119,7 +122,7 @@ class AgentTool:
 
     name: str
     description: str
-    parameters: dict[str, Any]
+    parameters: dict[str, Any] = field(hash=False)
     execute: Execute
     label: str = ""
     display_hint: ToolDisplayHint | None = None
@@ -146,9 +149,13 @@ class ToolLike(Protocol):
 
 @dataclass(frozen=True)
 class FunctionTool(AgentTool):
-    """A function made a tool by `@tool`; calling it calls the function."""
+    """A function made a tool by `@tool`; calling it calls the function, and its name and docs are kept."""
 
     function: Callable[..., Any] = field(default=lambda: None, repr=False)
+
+    def __post_init__(self) -> None:
+        kept = {name: getattr(self.function, name, None) for name in ("__name__", "__module__", "__doc__")}
+        self.__dict__.update(kept, __wrapped__=self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -170,10 +177,11 @@ class ToolSet:
 
     __slots__ = ("_tools",)
 
-    def __init__(self, tools: Iterable[Any] = ()) -> None:
+    def __init__(self, tools: Iterable[Any] | None = ()) -> None:
         self._tools: dict[str, Any] = {}
-        for item in tools:
-            self.add(item)
+        for item in tools or ():
+            _check_tool(item)
+            self._tools[item.name] = item
 
     def add(self, item: Any) -> None:
         """Add a tool. Raises ConfigurationError for what is no tool."""
@@ -234,6 +242,8 @@ def _check_tool(item: Any) -> None:
         raise ConfigurationError(f"{item!r} is not a tool: it has no {', '.join(missing)}{hint}")
     if not isinstance(item.name, str) or not item.name:
         raise ConfigurationError(f"the name of a tool must be a non-empty string, not {item.name!r}")
+    if not isinstance(item.description, str):
+        raise ConfigurationError(f"the description of tool {item.name!r} must be a string")
     if not isinstance(item.parameters, Mapping):
         raise ConfigurationError(f"the parameters of tool {item.name!r} must be a JSON Schema object")
     if not callable(item.execute):
@@ -241,7 +251,8 @@ def _check_tool(item: Any) -> None:
 
 
 def to_result(value: Any) -> ToolResult:
-    """A ToolResult of whatever a tool returned: a result of ours or of another package, text, blocks, None.
+    """A ToolResult of whatever a tool returned: a result of ours or of another package, text, a block or
+    several, None.
 
     Raises TypeError for anything else.
     """
@@ -251,6 +262,8 @@ def to_result(value: Any) -> ToolResult:
         return ToolResult(())
     if isinstance(value, str):
         return ToolResult(value)
+    if isinstance(value, (TextContent, ImageContent)):
+        return ToolResult((value,))
     if hasattr(value, "content") and hasattr(value, "is_error"):
         content = value.content if isinstance(value.content, str) else _blocks(value.content)
         return ToolResult(
@@ -277,10 +290,10 @@ def _block(item: Any) -> UserBlock:
         return TextContent(item)
     read = item.get if isinstance(item, Mapping) else functools.partial(getattr, item)
     match read("type", None):
-        case "text":
-            return TextContent(read("text", ""))
-        case "image":
-            return ImageContent(read("data", ""), read("mime_type", None) or read("mimeType", ""))
+        case "text" if isinstance(text := read("text", None), str):
+            return TextContent(text)
+        case "image" if (data := read("data", None)) and isinstance(data, str):
+            return ImageContent(data, read("mime_type", None) or read("mimeType", ""))
     raise TypeError(f"a tool's content must be text and image blocks, not {type(item).__name__}")
 
 
@@ -336,12 +349,20 @@ def _function_tool(
     parallel: bool,
     timeout: float | None,
 ) -> FunctionTool:
-    name = name or function.__name__
-    summary, parameter_docs = split_docstring(function.__doc__)
-    signature = _ArgumentModel(function, name, parameter_docs)
+    from agent.signatures import ArgumentModel
 
-    def execute(arguments: dict[str, Any], context: Any) -> ToolResult:
-        value = function(**signature.parse(arguments, context))
+    if not callable(function):
+        raise ConfigurationError(
+            f"@tool takes a function, not {function!r}; settings go by name: @tool(name=...)"
+        )
+    name = name or getattr(getattr(function, "func", function), "__name__", "<nameless>")
+    if name.startswith("<"):
+        raise ConfigurationError(f"{function!r} has no name a model could call it by; give one: name=...")
+    summary, parameter_docs = split_docstring(function.__doc__)
+    arguments_of = ArgumentModel(function, name, parameter_docs)
+
+    def execute(arguments: dict[str, Any], context: Any = None) -> ToolResult:
+        value = function(**arguments_of.parse(arguments, context))
         if inspect.iscoroutine(value):
             import asyncio
 
@@ -351,7 +372,7 @@ def _function_tool(
     return FunctionTool(
         name,
         description or summary,
-        signature.schema(),
+        arguments_of.schema,
         execute,
         label,
         display_hint,
@@ -362,10 +383,14 @@ def _function_tool(
 
 
 def _function_result(value: Any) -> ToolResult:
-    try:
-        return to_result(value)
-    except TypeError:
-        pass
+    """The result of what a function returned: a result as it is, data as JSON, anything else as text."""
+    if isinstance(value, (bytes, bytearray)):
+        return ToolResult(value.decode(errors="replace"))
+    if not _is_list_of_data(value):
+        try:
+            return to_result(value)
+        except TypeError:
+            pass
     from pydantic_core import to_json
 
     try:
@@ -374,102 +399,14 @@ def _function_result(value: Any) -> ToolResult:
         return ToolResult(str(value))
 
 
-class _ArgumentModel:
-    """The arguments of a function as a pydantic model; its fields are numbered, so any name is possible."""
-
-    def __init__(self, function: Callable[..., Any], name: str, docs: Mapping[str, str]) -> None:
-        from pydantic import ConfigDict, Field, create_model
-
-        self._name = name
-        self._fields: dict[str, str] = {}
-        self._wants_context = False
-        fields: dict[str, Any] = {}
-        for parameter in _parameters(function, name):
-            if parameter.name == "context":
-                self._wants_context = True
-                continue
-            key = f"argument_{len(fields)}"
-            self._fields[parameter.name] = key
-            annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-            default = ... if parameter.default is parameter.empty else parameter.default
-            described = docs.get(parameter.name) or _annotated_text(annotation)
-            fields[key] = (annotation, Field(default, alias=parameter.name, description=described))
-        config = ConfigDict(extra="ignore", arbitrary_types_allowed=False)
-        try:
-            self._model = create_model(name, __config__=config, **fields)
-            self._schema = _plain_schema(self._model.model_json_schema(by_alias=True))
-        except Exception as error:
-            raise ConfigurationError(f"no schema can be made for tool {name!r}: {error}") from error
-
-    def schema(self) -> dict[str, Any]:
-        return self._schema
-
-    def parse(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        from pydantic import ValidationError
-
-        try:
-            model = self._model.model_validate(arguments)
-        except ValidationError as error:
-            raise ToolError(f"invalid arguments for {self._name}: {_problems(error)}") from None
-        values = {name: getattr(model, key) for name, key in self._fields.items()}
-        return values | {"context": context} if self._wants_context else values
-
-
-def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+def _is_list_of_data(value: Any) -> bool:
+    """True for what can be iterated, but for results and for lists that hold text and image blocks."""
+    if not isinstance(value, Iterable) or isinstance(value, str) or hasattr(value, "is_error"):
+        return False
+    if not isinstance(value, (list, tuple)) or all(isinstance(item, str) for item in value):
+        return True
     try:
-        signature = inspect.signature(function, eval_str=True)
-    except Exception as error:
-        raise ConfigurationError(f"the annotations of tool {name!r} can't be read: {error}") from error
-    for parameter in signature.parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise ConfigurationError(
-                f"parameter {parameter.name!r} of tool {name!r} must be one that can be passed by name"
-            )
-    return list(signature.parameters.values())
-
-
-def _annotated_text(annotation: Any) -> str | None:
-    """The description in `Annotated[str, "..."]`."""
-    return next((item for item in getattr(annotation, "__metadata__", ()) if isinstance(item, str)), None)
-
-
-def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without the titles pydantic adds, which tell a model nothing."""
-    plain: dict[str, Any] = _without_titles(schema)
-    plain.setdefault("properties", {})
-    plain.setdefault("required", [])
-    plain.pop("description", None)
-    return plain
-
-
-def _without_titles(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_without_titles(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    cleaned = {}
-    for key, value in node.items():
-        if key in ("properties", "$defs"):
-            cleaned[key] = {name: _without_titles(item) for name, item in value.items()}
-        elif key != "title":
-            cleaned[key] = _without_titles(value)
-    return cleaned
-
-
-def _problems(error: Any) -> str:
-    parts = []
-    for item in error.errors(include_url=False):
-        where = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "missing":
-            parts.append(f"{where} is required")
-        else:
-            parts.append(f"{where}: {item['msg']}, got {_shown(item['input'])}")
-    return "; ".join(parts)
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+        _blocks(value)
+    except TypeError:
+        return True
+    return False

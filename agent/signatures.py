@@ -1,0 +1,199 @@
+"""From a function's signature to a JSON Schema, and from a model's arguments to what the function takes.
+
+Imports pydantic, so it is loaded when the first tool is made of a function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from agent.errors import ConfigurationError, ToolError
+
+_CONTEXT = "context"
+
+# What a model can't know as wrong and loses nothing: a number where text is wanted is its digits.
+_CONFIG = ConfigDict(extra="ignore", coerce_numbers_to_str=True, protected_namespaces=())
+
+
+class ArgumentModel:
+    """The arguments of a function as a pydantic model; its fields are numbered, so any name is possible.
+
+    `schema` describes them to a model. Raises ConfigurationError for a function whose parameters no schema
+    can describe.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str, docs: Mapping[str, str]) -> None:
+        self._name = name
+        parameters = _parameters(function, name)
+        self._wants_context = any(parameter.name == _CONTEXT for parameter in parameters)
+        told = [parameter for parameter in parameters if parameter.name != _CONTEXT]
+        self._fields = {parameter.name: f"argument_{n}" for n, parameter in enumerate(told)}
+        fields: dict[str, Any] = {
+            self._fields[parameter.name]: _field(parameter, docs.get(parameter.name)) for parameter in told
+        }
+        try:
+            self._model: type[BaseModel] = create_model(name, __config__=_CONFIG, **fields)
+            self.schema = _plain(self._model.model_json_schema(schema_generator=_Schema))
+        except Exception as error:
+            raise ConfigurationError(f"no schema can be made for tool {name!r}: {error}") from error
+
+    def parse(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """The keyword arguments for the function. Raises ToolError that names each field at fault."""
+        model = self._validated(arguments)
+        values = {name: getattr(model, key) for name, key in self._fields.items()}
+        return values | {_CONTEXT: context} if self._wants_context else values
+
+    def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
+        try:
+            return self._model.model_validate(arguments)
+        except ValidationError as error:
+            mended = self._mended(arguments, error)
+            if mended == arguments:
+                raise ToolError(f"invalid arguments for {self._name}: {_problems(error)}") from None
+        try:
+            return self._model.model_validate(mended)
+        except ValidationError as error:
+            raise ToolError(f"invalid arguments for {self._name}: {_problems(error)}") from None
+
+    def _mended(self, arguments: Any, error: ValidationError) -> Any:
+        """The arguments with two habits of models put right: null for "not given", and JSON in a string."""
+        if not isinstance(arguments, Mapping):
+            return arguments
+        mended = dict(arguments)
+        for name in {item["loc"][0] for item in error.errors(include_url=False) if item["loc"]}:
+            if mended.get(name) is None:
+                mended.pop(name, None)
+            else:
+                mended[name] = _unwrapped(mended[name])
+        return mended
+
+
+class _Schema(GenerateJsonSchema):
+    """A default that JSON can't hold is just not shown; there is nobody to warn of it."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    parameters = list(_signature(function, name).parameters.values())
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ConfigurationError(
+                f"parameter {parameter.name!r} of tool {name!r} must be one that can be passed by name"
+            )
+    if parameters and parameters[0].name in ("self", "cls") and parameters[0].annotation is inspect._empty:
+        raise ConfigurationError(
+            f"tool {name!r} is a method without its object; make the tool of a bound one: tool(object.{name})"
+        )
+    return parameters
+
+
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    """The signature with its annotations evaluated, those that name what is local to the caller too."""
+    try:
+        return inspect.signature(function, eval_str=True)
+    except NameError:
+        pass
+    except Exception as error:
+        raise ConfigurationError(f"the signature of tool {name!r} can't be read: {error}") from error
+    try:
+        return inspect.signature(function, locals=_locals_of_caller(), eval_str=True)
+    except Exception as error:
+        raise ConfigurationError(f"the annotations of tool {name!r} can't be read: {error}") from error
+
+
+def _locals_of_caller() -> Mapping[str, Any]:
+    """The local names where the tool is defined: the nearest frame outside of the files that make it."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "agent.tools"):
+        frame = frame.f_back
+    return frame.f_locals
+
+
+def _field(parameter: inspect.Parameter, docs: str | None) -> tuple[Any, FieldInfo]:
+    annotation: Any = Any if parameter.annotation is parameter.empty else parameter.annotation
+    options: dict[str, Any] = {"alias": parameter.name}
+    if isinstance(parameter.default, FieldInfo):
+        annotation = Annotated[annotation, parameter.default]
+    elif parameter.default is not parameter.empty:
+        options["default"] = parameter.default
+    description = _annotated_text(annotation) or docs
+    if description:
+        options["description"] = description
+    return annotation, Field(**options)
+
+
+def _annotated_text(annotation: Any) -> str | None:
+    """The description in `Annotated[str, "..."]` or `Annotated[str, Field(description="...")]`."""
+    for item in getattr(annotation, "__metadata__", ()):
+        text = item.description if isinstance(item, FieldInfo) else item
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without the titles pydantic adds, which tell a model nothing."""
+    plain: dict[str, Any] = _without_titles(schema)
+    plain.setdefault("properties", {})
+    plain.setdefault("required", [])
+    plain.pop("description", None)
+    return plain
+
+
+def _without_titles(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_titles(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    cleaned = {}
+    for key, value in node.items():
+        if key in ("properties", "$defs"):
+            cleaned[key] = {name: _without_titles(item) for name, item in value.items()}
+        elif key in ("default", "const", "enum", "examples"):
+            cleaned[key] = value
+        elif key != "title":
+            cleaned[key] = _without_titles(value)
+    return cleaned
+
+
+def _unwrapped(value: Any) -> Any:
+    """The array or object that a model wrote as a string; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value, strict=False)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(_problem(item) for item in error.errors(include_url=False))
+
+
+def _problem(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "missing":
+        return f"{where} is required"
+    if not where:
+        return f"a JSON object was expected, got {_shown(item['input'])}"
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"].endswith("_parsing") or item["type"] == "int_from_float":
+        message = message.partition(",")[0]  # the rest says that what came is something else, which follows
+    return f"{where}: {message.replace('Input should be', 'expected', 1)}, got {_shown(item['input'])}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
