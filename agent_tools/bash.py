@@ -75,8 +75,9 @@ def _description(timeout: float, background: bool, sandbox: Bubblewrap | None) -
 def _sandbox_note(sandbox: Bubblewrap) -> str:
     network = "" if sandbox.network else " and there is no network"
     return (
-        f"Commands run in a sandbox: they can change files below {sandbox.root} and in {TMP} and see, besides, "
-        f"only the system's programs; the home directory is empty{network}. What a command starts ends with it."
+        f"Commands run in a sandbox: they can change files below {sandbox.root} and in {TMP}, and see only "
+        f"the system's programs besides; the home directory is empty{network}. All that a command starts "
+        "ends with it."
     )
 
 

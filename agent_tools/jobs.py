@@ -49,9 +49,10 @@ class Job:
         self._changed = threading.Condition()
         self._ending: Ending | None = None
         # Started by the thread that stays: a sandbox dies with the thread that made it, not the process.
+        # In a list to be emptied, because a thread keeps its arguments, and this one may hold the table.
         started: SimpleQueue[Command | BaseException] = SimpleQueue()
         self._thread = threading.Thread(
-            target=self._follow, args=(start, started), name=f"agent-{self.id}", daemon=True
+            target=self._follow, args=([start], started), name=f"agent-{self.id}", daemon=True
         )
         self._thread.start()
         command = started.get()
@@ -114,9 +115,11 @@ class Job:
         """Wait until a job that was killed has been read to its end."""
         self._thread.join(END_PATIENCE)
 
-    def _follow(self, start: Callable[[], Command], started: SimpleQueue[Command | BaseException]) -> None:
+    def _follow(
+        self, starts: list[Callable[[], Command]], started: SimpleQueue[Command | BaseException]
+    ) -> None:
         try:
-            command = start()
+            command = starts.pop()()
         except BaseException as error:  # told by the thread that waits
             started.put(error)
             return
