@@ -15,14 +15,15 @@ class CancelToken:
     Threads: every method may be called from any thread. `_lock` guards the callback table and the moment
     of setting; callbacks run on the thread that cancels (or at once on the registering thread when the
     token is already set), outside the lock, each exactly once; one that raises is logged and stops no
-    other. Satisfies the small protocol tools rely on: `is_set()` and `wait(timeout)`.
+    other. The lock is reentrant: a signal handler or a finalizer may cancel on a thread that is just inside
+    one of these methods. Satisfies the small protocol tools rely on: `is_set()` and `wait(timeout)`.
     """
 
     __slots__ = ("_callbacks", "_event", "_lock", "_reason")
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._callbacks: dict[object, Callable[[], object]] = {}
         self._reason = ""
 
@@ -44,10 +45,9 @@ class CancelToken:
         with self._lock:
             if self._event.is_set():
                 return False
-            self._reason = reason
+            self._reason = self._reason or reason
             self._event.set()
-            callbacks = list(self._callbacks.values())
-            self._callbacks.clear()
+            callbacks, self._callbacks = list(self._callbacks.values()), {}
         for callback in callbacks:
             _run(callback)
         return True
@@ -56,10 +56,13 @@ class CancelToken:
         """Run `callback` when cancelled, at once if that has happened; returns what takes it back."""
         key = object()
         with self._lock:
+            # In the table before the look at the event: a cancel that comes between must find it.
+            self._callbacks[key] = callback
             if not self._event.is_set():
-                self._callbacks[key] = callback
                 return lambda: self._forget(key)
-        _run(callback)
+            was_run = self._callbacks.pop(key, None) is None
+        if not was_run:
+            _run(callback)
         return lambda: None
 
     def child(self) -> CancelToken:

@@ -9,7 +9,7 @@ counts as False.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from agent.cancel import CancelToken
@@ -158,7 +158,7 @@ class Hooks:
 
     def __post_init__(self) -> None:
         for entry in fields(self):
-            if entry.name not in _SUPPORTED and getattr(self, entry.name) not in (None, (), False):
+            if entry.name not in _SUPPORTED and getattr(self, entry.name) not in (None, (), [], False):
                 raise ConfigurationError(f"Hooks({entry.name}=...) is not supported yet")
 
 
@@ -169,8 +169,9 @@ def merge_hooks(*hooks: Hooks | None) -> Hooks:
     """One set that acts as all of them, in order.
 
     `before_tool`: the first denial wins, and each sees the arguments as the ones before changed them.
-    `after_tool`: each sees the result as the ones before left it. `transform_context`: one after the other.
-    `should_stop_after_turn`: True when any says so.
+    `after_tool`: each sees the result as the ones before left it, and a `terminate=True` of any stays.
+    `transform_context`: one after the other, each with a list of its own. `should_stop_after_turn`: True when
+    any says so.
     """
     sets = [item for item in hooks if item is not None]
     if len(sets) == 1:
@@ -189,8 +190,6 @@ def _merge(parts: Sequence[Any], combine: Callable[[list[Any]], Any]) -> Any:
 
 
 def _all_gates(gates: list[BeforeTool]) -> BeforeTool:
-    from dataclasses import replace
-
     def before_tool(info: ToolCallInfo) -> ToolDecision | None:
         updated = None
         for gate in gates:
@@ -208,22 +207,31 @@ def _all_gates(gates: list[BeforeTool]) -> BeforeTool:
 
 
 def _all_overrides(overriders: list[AfterTool]) -> AfterTool:
-    from dataclasses import replace
-
     def after_tool(info: ToolResultInfo) -> ToolOverride | None:
+        merged = ToolOverride()
         for overrider in overriders:
             override = overrider(info)
             if override is not None:
-                info = replace(info, result=override.apply(info.result))
-        return ToolOverride(info.result.content, info.result.is_error, info.result.terminate)
+                merged = _merged_override(merged, override)
+                info = replace(info, result=merged.apply(info.result))
+        return None if merged == ToolOverride() else merged
 
     return after_tool
+
+
+def _merged_override(first: ToolOverride, second: ToolOverride) -> ToolOverride:
+    keep_terminate = first.terminate is True or isinstance(second.terminate, _Keep)
+    return ToolOverride(
+        first.content if isinstance(second.content, _Keep) else second.content,
+        first.is_error if isinstance(second.is_error, _Keep) else second.is_error,
+        first.terminate if keep_terminate else second.terminate,
+    )
 
 
 def _all_transforms(transforms: list[TransformContext]) -> TransformContext:
     def transform_context(messages: list[Message]) -> Sequence[Message] | None:
         for transform in transforms:
-            changed = transform(messages)
+            changed = transform(list(messages))
             if changed is not None:
                 messages = list(changed)
         return messages

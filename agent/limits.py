@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields
 
 from agent.errors import ConfigurationError
 
-_LATER = ("max_total_tokens", "max_cost", "max_seconds", "tool_timeout", "final_answer", "turns_since_input")
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -26,10 +24,10 @@ class Limits:
     turns_since_input: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_turns is not None and (not isinstance(self.max_turns, int) or self.max_turns < 1):
+        if self.max_turns is not None and (type(self.max_turns) is not int or self.max_turns < 1):
             raise ConfigurationError(
                 f"max_turns must be a whole number of at least 1, or None, not {self.max_turns!r}"
             )
         for entry in fields(self):
-            if entry.name in _LATER and getattr(self, entry.name) != entry.default:
+            if entry.name != "max_turns" and getattr(self, entry.name) != entry.default:
                 raise ConfigurationError(f"Limits({entry.name}=...) is not supported yet")
