@@ -280,16 +280,16 @@ def test_long_output_is_whole_in_the_file_that_is_named(bash: Tool[Any], logs: P
 
 
 MEASURED = """
-import resource, sys, tempfile
+import sys, tempfile
 sys.path[:0] = {path!r}
+from support.memory import peak_bytes
 from agent_tools.bash import bash_tool
 tempfile.tempdir = {folder!r}
 bash = bash_tool("/")
 bash(command="seq 1 100000")
-unit = 1 if sys.platform == "darwin" else 1024
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+before = peak_bytes()
 result = bash(command={command!r}, timeout=60)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before)
+print(peak_bytes() - before)
 print(result.text[-300:])
 """
 
