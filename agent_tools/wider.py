@@ -1,0 +1,332 @@
+"""Cheaper questions than a pattern, with a "yes" for every line that matches it, and for some that do not.
+
+A pattern is read by recursive descent, and each piece is replaced by one that matches as much or more: a
+look around by nothing, a reference to a group by anything, a possessive repetition by a plain one, and for
+ripgrep, whose idea of letters is older or newer than ours, every class by one that takes all characters
+outside ASCII. What is not known here has no wider form: then each line is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import regex
+
+# More alternatives than this cost more to look for one by one than the expression itself.
+_MAX_NEEDLES = 8
+# Rust refuses automata that grow too large.
+_MAX_REPEATS = 1000
+
+# Any character outside ASCII, and any byte that is part of none (a line that is no UTF-8 is read as Latin-1).
+_WIDE = r"[\x{80}-\x{10FFFF}]"
+_BYTE = r"(?-u:[\x80-\xFF])"
+_ANYTHING = f"(?:.|{_BYTE})"
+
+_REPETITION = regex.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
+_OPENING = regex.compile(r"\?(?::|>|P?<[A-Za-z_]\w*>)")
+_LOOKAROUND = regex.compile(r"\?<?[=!]")
+_PROPERTY = regex.compile(r"\{[^{}]*\}|\w")
+_POSIX_CLASS = regex.compile(r"\[:\w+:\]")
+_CODE_DIGITS = {"x": 2, "u": 4, "U": 8}
+_CONTROL = {"t": "\t", "f": "\f", "v": "\v", "n": "\n", "r": "\r"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """What stands in for a pattern: an expression for Rust, one for `regex` that may be run over many lines
+    at once, and texts of which each matching line holds at least one (none when nothing is known).
+
+    With `ignore_case` the needles are in lower case and say nothing about lines with more than ASCII.
+    """
+
+    rust: str
+    python: str
+    needles: tuple[str, ...]
+
+
+def widen(text: str, ignore_case: bool) -> Wider | None:
+    """The wider questions for a pattern that `regex` has accepted; None when it holds something unknown."""
+    reader = _Reader(text, ignore_case)
+    try:
+        part = reader.read()
+    except _Unknown:
+        return None
+    return Wider(part.rust, reader.shortened(part.python), tuple(sorted(part.needles or ())))
+
+
+class _Unknown(Exception):
+    """Something that is not known to mean the same, or less, here and there."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A piece of a pattern in its wider forms.
+
+    `exact` is the text it takes when that is always the same ("" for what takes none); `needles` are texts of
+    which one must occur in what it takes.
+    """
+
+    rust: str
+    python: str
+    exact: str | None = None
+    needles: frozenset[str] | None = None
+
+
+def _better(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """The more telling of two sets of needles: that with the longer shortest text."""
+    if one is None or other is None:
+        return one or other
+    return one if (min(map(len, one)), -len(one)) >= (min(map(len, other)), -len(other)) else other
+
+
+class _Reader:
+    def __init__(self, text: str, ignore_case: bool) -> None:
+        self._text = text
+        self._position = 0
+        self._ignore_case = ignore_case
+        self._depth = 0
+        self._branches = 1  # of the whole pattern
+        # What it begins with, if that is repeated: the text of it all, of the piece, and the least number.
+        self._first: tuple[str, str, int] | None = None
+
+    def read(self) -> _Part:
+        part = self._alternatives()
+        if self._position != len(self._text):
+            raise _Unknown
+        return part
+
+    def shortened(self, python: str) -> str:
+        """The expression without the repetition it begins with: each line it matches still matches.
+
+        `x+=` and `x=` hold in the same lines, but a backtracking engine tries the first from every x to the
+        last of them.
+        """
+        if self._first is None or self._branches > 1:
+            return python
+        whole, piece, least = self._first
+        kept = piece + (f"{{{least}}}" if least > 1 else "") if least else ""
+        return kept + python.removeprefix(whole)
+
+    def _peek(self) -> str:
+        return self._text[self._position : self._position + 1]
+
+    def _take(self) -> str:
+        character = self._peek()
+        if not character:
+            raise _Unknown
+        self._position += 1
+        return character
+
+    def _skip(self, expression: regex.Pattern[str]) -> regex.Match[str] | None:
+        found = expression.match(self._text, self._position)
+        if found:
+            self._position = found.end()
+        return found
+
+    def _alternatives(self) -> _Part:
+        self._depth += 1
+        branches = [self._sequence()]
+        while self._peek() == "|":
+            self._position += 1
+            branches.append(self._sequence())
+        self._depth -= 1
+        if not self._depth:
+            self._branches = len(branches)
+        if len(branches) == 1:
+            return branches[0]
+        needles: frozenset[str] | None = frozenset()
+        for branch in branches:
+            needles = needles | branch.needles if needles is not None and branch.needles else None
+        if needles is not None and len(needles) > _MAX_NEEDLES:
+            needles = None
+        rust = "|".join(branch.rust for branch in branches)
+        return _Part(rust, "|".join(branch.python for branch in branches), None, needles)
+
+    def _sequence(self) -> _Part:
+        parts: list[_Part] = []
+        run = ""
+        needles: frozenset[str] | None = None
+        while self._peek() not in ("", "|", ")"):
+            part = self._repeated()
+            parts.append(part)
+            if part.exact is not None:
+                run += part.exact
+            else:
+                needles = _better(_better(needles, frozenset({run}) if run else None), part.needles)
+                run = ""
+        needles = _better(needles, frozenset({run}) if run else None)
+        exact = run if all(part.exact is not None for part in parts) else None
+        return _Part(
+            "".join(part.rust for part in parts), "".join(part.python for part in parts), exact, needles
+        )
+
+    def _repeated(self) -> _Part:
+        start = self._position
+        part = self._atom()
+        repeat_at = self._position
+        found = self._skip(_REPETITION)
+        if found is None:
+            return part
+        if part.exact == "":
+            raise _Unknown  # an assertion, repeated
+        least, most = _bounds(found)
+        if max(least, most or 0) > _MAX_REPEATS:
+            raise _Unknown
+        repeat = self._text[repeat_at : self._position]
+        lazy = "?" if self._peek() == "?" else ""
+        self._position += self._peek() in ("?", "+")
+        if self._skip(_REPETITION):
+            raise _Unknown
+        python = part.python + repeat + lazy
+        if not start and self._depth == 1:
+            self._first = python, part.python, least
+        needles = frozenset({part.exact}) if part.exact else part.needles
+        rust = f"(?:{part.rust}){{{least},{'' if most is None else most}}}{lazy}"
+        return _Part(rust, python, None, needles if least else None)
+
+    def _atom(self) -> _Part:
+        start = self._position
+        character = self._take()
+        if character == "(":
+            return self._group()
+        if character == "[":
+            return self._class(start)
+        if character == "\\":
+            return self._escape(start)
+        if character == ".":
+            return _Part(_ANYTHING, ".")
+        if character == "^":
+            # The byte order mark is not part of the first line.
+            return _Part(r"^\x{FEFF}?", "^", "")
+        if character == "$":
+            # Nor is the carriage return of a line ending.
+            return _Part(r"\r?$", "$", "")
+        if character in "*+?":
+            raise _Unknown
+        return self._literal(character, start)
+
+    def _group(self) -> _Part:
+        is_assertion = self._skip(_LOOKAROUND) is not None
+        if not is_assertion and not self._skip(_OPENING) and self._peek() == "?":
+            raise _Unknown
+        part = self._alternatives()
+        if self._take() != ")":
+            raise _Unknown
+        if is_assertion:
+            return _Part("", "", "")
+        return _Part(f"(?:{part.rust})", f"(?:{part.python})", part.exact, part.needles)
+
+    def _escape(self, start: int) -> _Part:
+        character = self._take()
+        if character in "dDsSwW":
+            return _Part(rf"(?:[\{character}{_WIDE}]|{_BYTE})", self._text[start : self._position])
+        if character == "b":
+            return _Part(r"(?-u:\b)" if self._beside_a_letter(start) else "", r"\b", "")
+        if character == "B":
+            return _Part("", r"\B", "")
+        if character == "A":
+            return _Part(r"^\x{FEFF}?", "^", "")
+        if character in "zZ":
+            return _Part(r"\r?$", "$", "")
+        if character in "123456789":
+            if self._peek().isdigit():
+                raise _Unknown
+            return _Part(f"{_ANYTHING}*", "(?:.*)")
+        if character in "pP" and self._skip(_PROPERTY):
+            return _Part(_ANYTHING, self._text[start : self._position])
+        return self._literal(self._escaped(character), start)
+
+    def _escaped(self, character: str) -> str:
+        """The character that an escape stands for, which has been read up to its first letter."""
+        if character in _CODE_DIGITS:
+            end = self._position + _CODE_DIGITS[character]
+            digits, self._position = self._text[self._position : end], end
+            return chr(int(digits, 16))
+        if character in _CONTROL:
+            return _CONTROL[character]
+        if character.isascii() and character.isalnum():
+            raise _Unknown
+        return character
+
+    def _beside_a_letter(self, start: int) -> bool:
+        """Whether the `\\b` at `start` stands next to a plain ASCII letter that it is sure to touch.
+
+        There a boundary is one for bytes too, whatever follows on its other side; elsewhere Rust, which sees
+        bytes where we may see Latin-1 letters, could miss one.
+        """
+        letter = "[A-Za-z0-9_]"
+        if self._ignore_case:
+            letter = "[A-HJLM-RT-Za-hjlm-rt-z0-9_]"  # i, k and s have relatives outside ASCII
+        if regex.match(rf"{letter}(?![*?{{])", self._text[start + 2 : start + 4]):
+            return True
+        before = self._text[max(0, start - 10) : start]
+        # A letter may be the end of an escape, the longest of which has ten characters.
+        return "\\" not in before and bool(regex.search(rf"{letter}$", before))
+
+    def _literal(self, character: str, start: int) -> _Part:
+        if character in "\n\r":
+            raise _Unknown
+        python = self._text[start : self._position]
+        code = ord(character)
+        rust = character if character.isascii() and character.isalnum() else rf"\x{{{code:X}}}"
+        if not self._ignore_case:
+            if 0x80 <= code <= 0xFF:
+                rust = rf"(?:{rust}|(?-u:\x{code:X}))"
+            return _Part(rust, python, character)
+        # Rust leaves the Turkish pairs of i and I out.
+        if code >= 0x80:
+            return _Part(f"(?:[i{rust}]|{_WIDE}|{_BYTE})", python)
+        return _Part(r"[i\x{130}\x{131}]" if character in "iI" else rust, python, character.lower())
+
+    def _class(self, start: int) -> _Part:
+        negated = self._peek() == "^"
+        self._position += negated
+        members: list[str] = []
+        wide = False
+        while self._peek() != "]" or not members:
+            text, is_wide = self._member()
+            members.append(text)
+            wide = wide or is_wide
+        self._position += 1
+        inside = f"[{'^' if negated else ''}{''.join(members)}]"
+        if wide and self._ignore_case:
+            inside += "|i"
+        wide = wide or negated or self._ignore_case
+        return _Part(f"(?:{inside}|{_WIDE}|{_BYTE})" if wide else inside, self._text[start : self._position])
+
+    def _member(self) -> tuple[str, bool]:
+        """A member of a class in Rust's spelling, and whether it can stand for more than ASCII."""
+        named = self._skip(_POSIX_CLASS)
+        if named:
+            return named[0], True
+        low = self._member_character()
+        if low is None:
+            return self._text[self._position - 2 : self._position], True
+        rest = self._text[self._position : self._position + 2]
+        if not (rest.startswith("-") and rest != "-]"):
+            return rf"\x{{{ord(low):X}}}", ord(low) >= 0x80
+        self._position += 1
+        high = self._member_character()
+        if high is None or high < low:
+            raise _Unknown
+        return rf"\x{{{ord(low):X}}}-\x{{{ord(high):X}}}", ord(high) >= 0x80
+
+    def _member_character(self) -> str | None:
+        """One character of a class; None for a class escape such as `\\d`."""
+        character = self._take()
+        if character == "[":
+            raise _Unknown  # a nested class for Rust
+        if character != "\\":
+            # Doubled marks are set operations for Rust; each is spelled by its number, so they are none.
+            return character
+        character = self._take()
+        return None if character in "dDsSwW" else self._escaped(character)
+
+
+def _bounds(found: regex.Match[str]) -> tuple[int, int | None]:
+    if found[0] in ("*", "+", "?"):
+        return {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[0]]
+    least = int(found[1] or 0)
+    if not found[2]:
+        return least, least
+    return least, int(found[3]) if found[3] else None
