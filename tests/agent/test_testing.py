@@ -1,0 +1,278 @@
+"""The shipped fakes: a model that follows a script, faults for any stream, a clock that does not wait."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from agent.cancel import CancelToken
+from agent.messages import (
+    AssistantMessage,
+    ServerContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    UserMessage,
+)
+from agent.stream import (
+    AgentContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamOptions,
+    StreamStart,
+    TextDelta,
+    build_message,
+)
+from agent.testing import (
+    FakeClock,
+    Fault,
+    FaultInjector,
+    ScriptedModel,
+    done,
+    error,
+    text,
+    thinking,
+    tool_call,
+)
+from agent.usage import Usage
+
+
+def events(
+    stream: Any, options: StreamOptions | None = None, context: AgentContext | None = None
+) -> list[StreamEvent]:
+    model = ScriptedModel().model
+    return list(stream(model, context or AgentContext(), options or StreamOptions()))
+
+
+def answer(told: list[StreamEvent]) -> AssistantMessage:
+    end = told[-1]
+    assert isinstance(end, (StreamDone, StreamError))
+    return build_message(told[:-1], end, ScriptedModel().model, 0).message
+
+
+# --- ScriptedModel ---------------------------------------------------------------------------------
+
+
+def test_a_text_comes_word_by_word_and_whole() -> None:
+    told = events(ScriptedModel("one two  three\n").stream)
+    deltas = [e.delta for e in told if isinstance(e, TextDelta)]
+    assert deltas == ["one ", "two  ", "three\n"]
+    assert answer(told).text == "one two  three\n"
+
+
+def test_blocks_come_as_they_are_written() -> None:
+    blocks = [
+        thinking("let me see", "sig"),
+        ThinkingContent("", "blob", redacted=True),
+        text("now"),
+        tool_call("add", {"a": 2, "b": [1, {"c": "é"}]}),
+        ServerContent("search", "{}"),
+    ]
+    message = answer(events(ScriptedModel(blocks).stream))
+    assert [b.type for b in message.content] == ["thinking", "thinking", "text", "toolCall", "server"]
+    assert message.content[0] == ThinkingContent("let me see", "sig")
+    assert message.content[3] == ToolCall("call_1", "add", {"a": 2, "b": [1, {"c": "é"}]})
+    assert message.stop_reason == "toolUse"
+
+
+def test_calls_without_ids_are_numbered_through_the_script() -> None:
+    model = ScriptedModel([tool_call("a"), tool_call("b", id="mine")], [tool_call("c")])
+    ids = [c.id for _ in range(2) for c in answer(events(model.stream)).tool_calls]
+    assert ids == ["call_1", "mine", "call_2"]
+
+
+def test_a_list_may_end_in_an_error_or_another_stop_reason() -> None:
+    usage = Usage(input=3, total_tokens=3)
+    failed = answer(events(ScriptedModel([text("half"), error("no", usage=usage)]).stream))
+    assert (failed.text, failed.stop_reason, failed.error_message, failed.usage) == (
+        "half",
+        "error",
+        "no",
+        usage,
+    )
+    cut = answer(events(ScriptedModel([text("half"), done("length", usage)]).stream))
+    assert (cut.stop_reason, cut.usage) == ("length", usage)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AssistantMessage("whole", usage=Usage(output=1, total_tokens=1)),
+        AssistantMessage([TextContent("x")], stop_reason="error", error_message="no"),
+        AssistantMessage([ToolCall("1", "t", {"a": 1})], stop_reason="toolUse"),
+    ],
+)
+def test_a_message_is_played_block_by_block(message: AssistantMessage) -> None:
+    played = answer(events(ScriptedModel(message).stream))
+    assert (played.content, played.stop_reason, played.error_message, played.usage) == (
+        message.content,
+        message.stop_reason,
+        message.error_message,
+        message.usage,
+    )
+
+
+def test_an_exception_is_raised() -> None:
+    with pytest.raises(LookupError):
+        events(ScriptedModel(LookupError("x")).stream)
+
+
+def test_a_function_answers_from_the_context() -> None:
+    model = ScriptedModel(lambda context: f"{len(context.messages)} messages")
+    assert answer(events(model.stream, context=AgentContext("", [UserMessage("a")]))).text == "1 messages"
+
+
+def test_raw_events_are_played_with_nothing_added() -> None:
+    raw = [StreamStart(), TextDelta(0, "cut")]
+    assert events(ScriptedModel(raw).stream) == raw
+
+
+def test_what_each_request_came_with_is_kept() -> None:
+    model = ScriptedModel("a", "b")
+    messages = [UserMessage("x")]
+    options = StreamOptions(session_id="s")
+    events(model.stream, options, AgentContext("p", messages))
+    messages.append(UserMessage("later"))
+    assert [len(c.messages) for c in model.contexts] == [1]
+    assert model.options == [options]
+    assert model.calls == 1
+
+
+def test_turns_that_were_not_used_fail_the_assertion() -> None:
+    model = ScriptedModel("a", "b")
+    events(model.stream)
+    with pytest.raises(AssertionError, match="1 of 2"):
+        model.assert_finished()
+    events(model.stream)
+    model.assert_finished()
+
+
+def test_past_its_end_the_script_answers_with_an_error_that_says_so() -> None:
+    model = ScriptedModel("a")
+    events(model.stream)
+    (only,) = events(model.stream)
+    assert isinstance(only, StreamError)
+    assert "no turn 2" in only.error_message
+
+
+def test_a_cancelled_script_stops() -> None:
+    token = CancelToken()
+    stream = ScriptedModel("one two three").stream(
+        ScriptedModel().model, AgentContext(), StreamOptions(cancel=token)
+    )
+    next(stream)
+    token.cancel()
+    rest = list(stream)
+    assert [e.type for e in rest] == ["error"]
+    assert rest[0].stop_reason == "aborted"  # type: ignore[union-attr]
+
+
+def test_what_is_no_block_is_refused() -> None:
+    with pytest.raises(TypeError, match="int"):
+        events(ScriptedModel([7]).stream)
+
+
+def test_a_script_serves_many_threads_each_turn_once() -> None:
+    model = ScriptedModel(*[str(n) for n in range(40)])
+    said: list[str] = []
+
+    def ask() -> None:
+        for _ in range(10):
+            said.append(answer(events(model.stream)).text)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(said, key=int) == [str(n) for n in range(40)]
+
+
+# --- FaultInjector ---------------------------------------------------------------------------------
+
+
+def faulty(*faults: Fault, turns: tuple[Any, ...] = ("one two three",)) -> FaultInjector:
+    return FaultInjector(ScriptedModel(*turns).stream, faults)
+
+
+def test_without_faults_nothing_changes() -> None:
+    assert events(faulty().stream) == events(ScriptedModel("one two three").stream)
+
+
+def test_a_cut_ends_the_stream_without_a_word() -> None:
+    assert [e.type for e in events(faulty(Fault("cut", at=3)).stream)] == [
+        "start",
+        "text_start",
+        "text_delta",
+    ]
+
+
+def test_an_error_ends_it_with_its_text() -> None:
+    told = events(faulty(Fault("error", at=1, text="broken pipe")).stream)
+    assert told == [StreamStart(), StreamError("broken pipe")]
+
+
+def test_a_stall_lasts_until_it_is_cancelled_or_over() -> None:
+    token = CancelToken()
+    token.cancel()
+    told = events(faulty(Fault("stall", at=1)).stream, StreamOptions(cancel=token))
+    assert told[-1].type == "error"
+    timed_out = events(faulty(Fault("stall", at=1, seconds=0.001)).stream)[-1]
+    assert isinstance(timed_out, StreamError)
+    assert "i/o timeout" in timed_out.error_message
+
+
+def test_a_delta_can_be_garbled_come_twice_or_late() -> None:
+    garbled = answer(events(faulty(Fault("corrupt", at=2)).stream)).text
+    assert garbled != "one two three"
+    assert garbled.endswith("two three")
+    assert answer(events(faulty(Fault("duplicate", at=2)).stream)).text == "one one two three"
+    assert answer(events(faulty(Fault("delay", at=2, seconds=0.001)).stream)).text == "one two three"
+
+
+def test_a_fault_is_for_one_request_or_for_all() -> None:
+    injector = faulty(Fault("cut", call=1), turns=("a", "b", "c"))
+    assert [len(events(injector.stream)) for _ in range(3)] == [5, 0, 5]
+    assert [f.call for f in injector.injected] == [1]
+
+
+def test_the_same_seed_gives_the_same_faults() -> None:
+    def play(seed: int) -> list[Fault]:
+        injector = FaultInjector(ScriptedModel(*["one two three four five six"] * 50).stream, seed=seed)
+        for _ in range(50):
+            events(injector.stream)
+        return injector.injected
+
+    assert play(7) == play(7) != play(8)
+    assert 5 <= len(play(7)) <= 30
+
+
+def test_the_stream_under_it_is_closed() -> None:
+    closed: list[bool] = []
+
+    def stream(model: Any, context: AgentContext, options: StreamOptions) -> Any:
+        try:
+            yield StreamStart()
+            yield TextDelta(0, "x")
+        finally:
+            closed.append(True)
+
+    events(FaultInjector(stream, [Fault("cut", at=1)]).stream)
+    assert closed == [True]
+
+
+# --- FakeClock -------------------------------------------------------------------------------------
+
+
+def test_a_fake_clock_moves_only_when_told() -> None:
+    clock = FakeClock(now=10.0)
+    assert clock.time() == 10.0
+    assert clock.wait(2.5) is False
+    clock.advance(1.0)
+    assert (clock.time(), clock.waits) == (13.5, [2.5])
+    clock.cancel.cancel()
+    assert clock.wait(99.0) is True
+    assert clock.time() == 13.5
