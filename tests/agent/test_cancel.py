@@ -184,19 +184,19 @@ def test_a_signal_handler_may_cancel_whatever_its_thread_is_doing() -> None:
     def count() -> None:
         counts["ran"] += 1
 
-    before = signal.signal(signal.SIGALRM, lambda number, frame: token.cancel("signal"))
+    before = signal.signal(signal.SIGVTALRM, lambda number, frame: token.cancel("signal"))
     try:
         for _ in range(100):
             token = CancelToken()
             counts["registered"] = counts["ran"] = 0
-            signal.setitimer(signal.ITIMER_REAL, 0.0005)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005)
             while not token.is_set():
                 counts["registered"] += 1
                 token.on_cancel(count)
             assert counts["ran"] == counts["registered"]
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 # -- children ------------------------------------------------------------------------------------------
