@@ -133,6 +133,8 @@ class _Search:
                 rows.add(hits)
                 if len(rows.lines) > MOST_ROWS:
                     break
+        if tally.unreadable and not self._is_folder:
+            raise ToolFailure(f"cannot read {shown_name(self._name)}")
         if not rows.lines:
             return Result("No matches found" + self._why_nothing(tally, search.aside_found))
         notices = Notices()

@@ -196,8 +196,8 @@ class Walk:
     Iterating gives pairs of a folder's path (from the root, "" or ending in a slash) and names in it: runs of
     files, each run ended by at most one folder (with its trailing slash), whose own runs follow at once.
     `files_only` leaves links, pipes and devices out. `check` is called once per folder and may raise to end
-    the walk. Afterwards `ignored` tells whether rules left something out and `unreadable` which folders could
-    not be listed. One walk is one thread's.
+    the walk; OSError when `root` itself cannot be listed. Afterwards `ignored` tells whether rules left
+    something out, and `unreadable` which folders could not be listed. One walk is one thread's.
     """
 
     def __init__(
@@ -250,7 +250,9 @@ class Walk:
                     if name == ".gitignore":
                         has_rules = True
         except OSError:
-            self.unreadable.append(prefix or ".")
+            if not prefix:
+                raise
+            self.unreadable.append(prefix)
         if has_rules:
             own = _read_rules(path, len(prefix), self._disk)
             rules = rules.with_file(own) if own else rules

@@ -248,6 +248,11 @@ def test_a_folder_that_vanishes_is_named_and_the_walk_goes_on(tmp_path: Path) ->
     assert walk.unreadable == ["a/"]
 
 
+def test_a_root_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(Walk(str(tmp_path / "missing")))
+
+
 def test_each_folder_is_listed_once_and_the_walk_can_be_ended_there(tmp_path: Path) -> None:
     tree(tmp_path, *(f"d{n}/f" for n in range(20)))
     calls = 0

@@ -246,3 +246,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest
     result = grep_tool(tmp_path)(pattern="hit")
     assert result.text == "b:1: hit\n\n[Could not read 1: a]"
     assert "could not read 1: a" in grep_tool(tmp_path)(pattern="miss").text
+    named = grep_tool(tmp_path)(pattern="hit", path="a")
+    assert named.is_error
+    assert "cannot read a" in named.text
