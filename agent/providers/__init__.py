@@ -23,6 +23,7 @@ _HOMES = {"ErrorClass": "agent.retry", "classify_error": "agent.retry"}
 # `api` id -> the module whose `stream(model, context, options)` speaks it.
 _MODULES = {
     "anthropic-messages": "agent.providers.anthropic_messages",
+    "google-generative-ai": "agent.providers.google_generative_ai",
     "openai-completions": "agent.providers.openai_completions",
     "openai-responses": "agent.providers.openai_responses",
 }

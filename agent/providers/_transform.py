@@ -63,12 +63,12 @@ def wire_name(name: str) -> str:
     return _ILLEGAL.sub("_", name)[:NAME_LIMIT] or "tool"
 
 
-def tool_names(tools: Iterable[Any]) -> dict[str, str]:
+def tool_names(tools: Iterable[Any], spell: Callable[[str], str] = wire_name) -> dict[str, str]:
     """By a tool's own name the one on the wire; they differ where the own one has illegal characters."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for tool in tools:
-        wire = base = wire_name(tool.name)
+        wire = base = spell(tool.name)
         number = 2
         while wire in taken:
             wire, number = f"{base[:56]}_{number}", number + 1
@@ -169,8 +169,12 @@ def _missing_result(turn: AssistantMessage, number: int) -> ToolResultMessage:
 # --- what one message says to the target ---------------------------------------------------------------
 
 
-def assistant_blocks(message: AssistantMessage, model: Model) -> list[AssistantBlock]:
+def assistant_blocks(
+    message: AssistantMessage, model: Model, signed_blanks: bool = False
+) -> list[AssistantBlock]:
     """The blocks of a turn as the target may see them; blank texts are left out.
+
+    With `signed_blanks` the same model gets back a blank text that bears its signature.
 
     Signed thinking stays as it is within one provider and wire format, which issued the signature; redacted
     thinking only for the same model. Other thinking becomes plain text without tags, which models would
@@ -184,6 +188,8 @@ def assistant_blocks(message: AssistantMessage, model: Model) -> list[AssistantB
         match block:
             case TextContent():
                 kept = _text(block.text, block.signature if same_model else None)
+                if kept is None and signed_blanks and same_model and block.signature:
+                    kept = block
             case ThinkingContent():
                 kept = _thinking(block, same_provider, same_model)
             case ToolCall():
