@@ -9,68 +9,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.completions import API, LOCAL
+from support.histories import TEXTS, histories
 
-from agent.messages import (
-    AssistantMessage,
-    CustomMessage,
-    ImageContent,
-    Message,
-    ServerContent,
-    TextContent,
-    ThinkingContent,
-    ToolCall,
-    ToolResultMessage,
-    UserMessage,
-    message_to_json,
-)
+from agent.messages import Message, message_to_json
 from agent.models import Model
 from agent.providers._completions_compat import compat_for
 from agent.providers._transform import tool_names
 from agent.providers.openai_completions import _body
 from agent.stream import AgentContext, StreamOptions
 
-# Few ids, so that they are used again; odd ones among them.
-IDS = st.sampled_from(["a", "b", "call_0", "call_0_2", "", "x|fc_1", "x|fc_2", "é/é", "y" * 60, "y" * 61])
-# Blank, control, astral and half characters.
-TEXTS = st.text(alphabet=st.sampled_from('a \n\t\\"\x00é\u2028😀\ud800\udfff\ud83d\ude00'), max_size=6)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
-    max_leaves=4,
-)
-NAMES = st.sampled_from(["ls", "foo.bar baz", "", "é" * 70, "n\ud800"])
-IMAGES = st.builds(ImageContent, st.just("aGk="), st.just("image/png"))
-USER_CONTENT = TEXTS | st.lists(st.builds(TextContent, TEXTS) | IMAGES, max_size=3)
-ARGUMENTS = st.dictionaries(TEXTS, JSON, max_size=2)
-BLOCKS = st.lists(
-    st.builds(TextContent, TEXTS)
-    | st.builds(ThinkingContent, TEXTS, st.none() | st.just("reasoning_content"), st.booleans())
-    | st.builds(
-        ToolCall, IDS, NAMES, st.dictionaries(TEXTS, JSON, max_size=2), st.none() | st.just('{"d":1}')
-    )
-    | st.builds(ServerContent, st.just("search"), st.just("{}"), st.none() | TEXTS),
-    max_size=4,
-)
-TURNS = st.builds(
-    AssistantMessage,
-    BLOCKS,
-    st.just(API) | st.just("other-api"),
-    st.just("local") | st.just("other"),
-    st.just("m") | st.just("older"),
-    stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "aborted"]),
-)
-RESULTS = st.builds(
-    ToolResultMessage,
-    IDS,
-    NAMES,
-    st.lists(st.builds(TextContent, TEXTS) | IMAGES, max_size=2),
-    st.booleans(),
-    meta=st.none() | st.dictionaries(st.just("hash"), TEXTS, max_size=1),
-)
-HISTORIES = st.lists(
-    st.builds(UserMessage, USER_CONTENT) | TURNS | RESULTS | st.builds(CustomMessage, st.just("note")),
-    max_size=12,
-)
+HISTORIES = histories(API, "local", "m")
 MODELS = st.builds(
     lambda reasoning, images, compat: replace(
         LOCAL, reasoning=reasoning, input=("text", "image") if images else ("text",), compat=compat
