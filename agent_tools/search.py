@@ -110,8 +110,11 @@ class Search:
 
     def _windows(self, name: str, data: bytes | None) -> Iterator[bytes]:
         if data is not None:
-            return windows_of_bytes([data])
-        return windows_of_file(self._folder + name, self._disk)
+            yield from windows_of_bytes([data])
+            return
+        for window in windows_of_file(self._folder + name, self._disk):
+            self._check()
+            yield window
 
     def _look_aside(self, aside: Finder, name: str, data: bytes | None) -> None:
         found = _search_file(self._windows(name, data), name, aside, Tally(1), 0)

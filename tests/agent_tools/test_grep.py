@@ -454,6 +454,18 @@ def test_a_cancelled_search_is_an_error_and_never_half_an_answer(
     assert "aborted" in result.text
 
 
+def test_a_search_of_one_large_file_can_be_cancelled(
+    tmp_path: Path, grep: Grep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_tools.finder._WINDOW_BYTES", 100)
+    write(tmp_path, f=b"line\n" * 10_000)
+    cancel = CancelledAfter(50)
+    result = grep.execute({"pattern": "miss", "path": "f"}, Context(cancel=cancel))
+    assert result.is_error
+    assert "aborted" in result.text
+    assert cancel.left == -1
+
+
 def test_a_search_past_its_time_is_an_error_that_says_what_to_try(tmp_path: Path, grep: Grep) -> None:
     write(tmp_path, f=b"hit\n")
     result = grep_tool(tmp_path, time_limit=-1)(pattern="hit")
