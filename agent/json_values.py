@@ -10,6 +10,7 @@ from typing import Any
 
 # Deeper than any data made to be read; a value that contains itself ends here as text.
 _DEEPEST = 60
+_SCALARS = frozenset((str, int, bool, type(None)))
 
 
 def json_value(value: Any, depth: int = 0) -> Any:
@@ -18,7 +19,9 @@ def json_value(value: Any, depth: int = 0) -> Any:
     Dataclasses and pydantic models become objects, sets and tuples arrays, enums their values, numbers that
     are not finite null; keys and everything else become text.
     """
-    if value is None or isinstance(value, (bool, int, str)):
+    if type(value) in _SCALARS:  # nearly all there is, and one is looked at per delta
+        return value
+    if isinstance(value, (int, str)):
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -31,7 +34,7 @@ def json_value(value: Any, depth: int = 0) -> Any:
 
 
 def _container(value: Any, depth: int) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return {_key(key): json_value(item, depth) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [json_value(item, depth) for item in value]

@@ -5,6 +5,7 @@ Imports pydantic, so it is loaded when the first tool is made of a function.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import sys
@@ -40,7 +41,9 @@ class ArgumentModel:
             self._fields[parameter.name]: _field(parameter, docs.get(parameter.name)) for parameter in told
         }
         try:
-            self._model: type[BaseModel] = create_model(name, __config__=_CONFIG, **fields)
+            self._model: type[BaseModel] = create_model(
+                name, __config__=_CONFIG, __module__=getattr(function, "__module__", __name__), **fields
+            )
             self.schema = _plain(self._model.model_json_schema(schema_generator=_Schema))
         except Exception as error:
             raise ConfigurationError(f"no schema can be made for tool {name!r}: {error}") from error
@@ -83,7 +86,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
-    parameters = list(_signature(function, name).parameters.values())
+    parameters = _evaluated_parameters(function, name)
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ConfigurationError(
@@ -96,18 +99,34 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
     return parameters
 
 
-def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
-    """The signature with its annotations evaluated, those that name what is local to the caller too."""
+def _evaluated_parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    """The parameters with annotations that were kept as text evaluated.
+
+    Only those a model is told of: the type of `context` and that of the result may be known to a type
+    checker alone. Names that are local to the place of the definition are found too.
+    """
     try:
-        return inspect.signature(function, eval_str=True)
-    except NameError:
-        pass
-    except Exception as error:
-        raise ConfigurationError(f"the signature of tool {name!r} can't be read: {error}") from error
-    try:
-        return inspect.signature(function, locals=_locals_of_caller(), eval_str=True)
+        parameters = inspect.signature(function).parameters.values()
+        names = dict(_globals_of(function))
+        if "<locals>" in getattr(function, "__qualname__", ""):
+            names.update(_locals_of_caller())
+        return [
+            parameter.replace(annotation=eval(parameter.annotation, names))
+            if isinstance(parameter.annotation, str) and parameter.name != _CONTEXT
+            else parameter
+            for parameter in parameters
+        ]
     except Exception as error:
         raise ConfigurationError(f"the annotations of tool {name!r} can't be read: {error}") from error
+
+
+def _globals_of(function: Any) -> Mapping[str, Any]:
+    """The names a function sees around it, through wrappers, partials and bound methods."""
+    while isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
+        function = function.func if isinstance(function, functools.partial) else function.__wrapped__
+    code = function if inspect.isroutine(function) else type(function).__call__
+    names: Mapping[str, Any] = getattr(code, "__globals__", {})
+    return names
 
 
 def _locals_of_caller() -> Mapping[str, Any]:

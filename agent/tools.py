@@ -265,7 +265,7 @@ def to_result(value: Any) -> ToolResult:
     if isinstance(value, (TextContent, ImageContent)):
         return ToolResult((value,))
     if hasattr(value, "content") and hasattr(value, "is_error"):
-        content = value.content if isinstance(value.content, str) else _blocks(value.content)
+        content = value.content if isinstance(value.content, str) else _blocks(value.content or ())
         return ToolResult(
             content,
             getattr(value, "details", None),

@@ -12,14 +12,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import pytest
 from pydantic import BaseModel, Field
 
 from agent import Agent
 from agent.errors import ConfigurationError, ToolError
-from agent.messages import ImageContent, TextContent
+from agent.messages import ImageContent, TextContent, ToolResultMessage
+from agent.stream import StreamDone, StreamStart, ToolCallDelta, ToolCallEnd, ToolCallStart
 from agent.testing import ScriptedModel, tool_call
 from agent.tools import (
     AgentTool,
@@ -33,6 +34,9 @@ from agent.tools import (
     tool,
 )
 from agent_tools import all_tools
+
+if TYPE_CHECKING:
+    from somewhere import Unknown  # type: ignore[import-not-found]
 
 
 class Colour(enum.Enum):
@@ -270,6 +274,32 @@ def test_types_that_are_local_to_the_definition_are_found() -> None:
 
     assert one.execute({"value": {"n": 3}}, None).text == "3"
     assert another.execute({"value": {"n": 4}}, None).text == "4"
+
+
+def test_types_that_only_a_type_checker_knows_are_no_obstacle_where_no_model_is_told_of_them() -> None:
+    @tool
+    def spy(n: int, context: Unknown) -> Unknown:
+        return n
+
+    assert spy.execute({"n": "1"}, None).text == "1"
+
+
+def test_a_type_named_inside_of_another_is_found() -> None:
+    @tool
+    def paint(points: list["Point"], ways: dict[str, "Colour | None"]) -> str:  # noqa: UP037
+        return f"{points[0].x} {ways['a']}"
+
+    assert paint.execute({"points": [{"x": 1}], "ways": {"a": "red"}}, None).text == "1 Colour.RED"
+
+
+def test_a_local_name_of_the_caller_does_not_change_what_a_function_means() -> None:
+    Colour = int
+    assert Colour
+    assert tool(global_colour).execute({"colour": "red"}, None).text == "RED"
+
+
+def global_colour(colour: Colour) -> str:
+    return colour.name
 
 
 # -- @tool: what can be a tool -------------------------------------------------------------------------------
@@ -864,3 +894,60 @@ def test_an_integer_beyond_two_to_the_53_reaches_the_tool_and_the_next_request()
     assert seen == [12345678901234567890]
     replayed = [m for m in model.contexts[1].messages if m.role == "assistant"]
     assert replayed[0].tool_calls[0].arguments == {"id": 12345678901234567890}
+
+
+def answer_to(arguments: str, *tools: Any, name: str = "echo") -> ToolResultMessage:
+    """What a call with that text of arguments, in deltas of three characters, is answered."""
+    deltas = [ToolCallDelta(0, arguments[i : i + 3]) for i in range(0, len(arguments), 3)]
+    call = [StreamStart(), ToolCallStart(0, "c1", name), *deltas, ToolCallEnd(0), StreamDone("toolUse")]
+    model = ScriptedModel(call, "done")
+    with Agent(model.model, stream_fn=model.stream, tools=tools) as agent:
+        result = agent.run("go")
+    model.assert_finished()
+    assert result.stop == "end_turn"
+    (answer,) = [m for m in result.messages if isinstance(m, ToolResultMessage)]
+    return answer
+
+
+def echo_tool(seen: list[Any]) -> AgentTool:
+    def execute(arguments: dict[str, Any], context: Any) -> str:
+        seen.append(arguments)
+        return "ok"
+
+    return raw_tool("echo", execute=execute)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("", {}),
+        ("null", {}),
+        ('{"path":"f","content":"l1\nl2\tx"}', {"path": "f", "content": "l1\nl2\tx"}),
+        (json.dumps('{"path":"f","content":"l1\nl2\tx"}'), {"path": "f", "content": "l1\nl2\tx"}),
+    ],
+)
+def test_odd_texts_of_arguments_still_reach_the_tool(text: str, arguments: dict[str, Any]) -> None:
+    """J02: empty; J07: raw control characters; E23: the object encoded once more."""
+    seen: list[Any] = []
+    answer = answer_to(text, echo_tool(seen))
+    assert (answer.text, answer.is_error) == ("ok", False)
+    assert seen == [arguments]
+
+
+@pytest.mark.parametrize("text", ["[1,2]", '"s"', "42", "true"])
+def test_arguments_that_are_no_object_are_answered_with_what_was_expected(text: str) -> None:
+    """J09: the tool does not run, the model is told that an object was expected."""
+    seen: list[Any] = []
+    answer = answer_to(text, echo_tool(seen))
+    assert answer.is_error
+    assert "object" in answer.text
+    assert seen == []
+
+
+def test_an_edit_whose_arguments_came_as_a_string_is_made(tmp_path: Path) -> None:
+    """E23: with a real line feed and tab inside the inner string."""
+    (tmp_path / "f").write_text("a")
+    text = json.dumps('{"path":"f","oldText":"a","newText":"l1\nl\t2"}')
+    answer = answer_to(text, *all_tools(tmp_path), name="edit")
+    assert not answer.is_error
+    assert (tmp_path / "f").read_text() == "l1\nl\t2"
