@@ -113,7 +113,10 @@ _says_overloaded = _pattern("overloaded")
 _has_rate_limit_number = _pattern(_number(429))
 _has_overload_number = _pattern(_number(529))
 
-_is_server = _pattern(r"internal\s+server\s+error", _number(502, 503, 504))
+# `server_error` is OpenAI's code for a failure of its own, in streams that began well.
+_is_server = _pattern(
+    r"internal\s+server\s+error", r"(?<![A-Za-z0-9_])server_error(?![A-Za-z0-9_])", _number(502, 503, 504)
+)
 _is_network = _pattern(
     r"connection\s+reset\s+by\s+peer",
     r"broken\s+pipe",
@@ -133,6 +136,7 @@ _ends_early = _pattern(
     r"stream\s+ended\s+before\s+message_stop",
     r"stream\s+ended\s+without\s+result",
     r"stream\s+ended\s+unexpectedly",
+    r"MALFORMED_(?:FUNCTION_CALL|RESPONSE)",  # Gemini lost its way; asked again it mostly finds it
 )
 
 _is_quota = _pattern(

@@ -359,7 +359,8 @@ class _Answer:
         type_ = text_of(data.get("type"))
         kind = _KINDS.get(type_, "server")
         item = self._find(event)
-        if not type_ or (item is not None and item.closed and item.id == text_of(data.get("id"))):
+        again = item is not None and item.closed and item.id and item.id == data.get("id")
+        if again or not type_:
             return events
         if item is None or item.closed or item.kind != kind:
             item = self._new(kind, event, events)
