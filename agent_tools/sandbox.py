@@ -69,10 +69,14 @@ class Bubblewrap:
     def _find(self) -> str:
         if not sys.platform.startswith("linux"):
             raise self._off("the sandbox that it needs, bubblewrap, exists for Linux only")
-        for folder in (*_USUAL_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)):
-            program = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
-            if program and not _is_below(os.path.realpath(program), self.root):
+        folders = [*_USUAL_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)]
+        found = [shutil.which("bwrap", path=folder) for folder in folders if os.path.isabs(folder)]
+        programs = [program for program in found if program]
+        for program in programs:
+            if not _is_below(os.path.realpath(program), self.root):
                 return program
+        if programs:
+            raise self._off(f"{programs[0]} is below that root, where a command could replace it")
         raise self._off(
             "bubblewrap is not installed (the program bwrap: apt-get, dnf, pacman or apk install bubblewrap)"
         )
@@ -113,7 +117,9 @@ class Bubblewrap:
         if self.network:
             options.append("--share-net")
         # A mount covers what was mounted below it before, so the outer ones come first.
-        for path, mount in sorted(self._mounts(env).items(), key=lambda item: len(item[0].split("/"))):
+        for path, mount in sorted(
+            self._mounts(env).items(), key=lambda item: len(item[0].rstrip("/").split("/"))
+        ):
             options += mount if mount[0] in ("--proc", "--dev") else [*mount, path]
         if "TMPDIR" in env:
             options += ["--setenv", "TMPDIR", TMP]
