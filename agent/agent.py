@@ -181,7 +181,8 @@ class Agent:
         self._retry = retry or RetryPolicy()
         self._inbox = Inbox(steering_mode, follow_up_mode)
 
-        self._lock = threading.RLock()  # the collector may close a forgotten stream while it is held
+        # Reentrant: a signal handler may abort, or the collector close a forgotten stream, while it is held.
+        self._lock = threading.RLock()
         self._tools_lock = threading.RLock()  # a change may make another
         self._messages: list[Message] = list(start.messages or ())
         self._subscribers: tuple[tuple[object, Subscriber], ...] = ()

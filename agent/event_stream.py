@@ -44,6 +44,8 @@ class EventStream:
     def __next__(self) -> Event:
         if self._ended:
             raise StopIteration
+        if not self._agent.can_wait():
+            raise RuntimeError("a run's own tools, hooks and subscribers can't iterate over its events")
         while True:
             event = self._events.get()
             if event is None:  # closed by another thread
@@ -53,8 +55,7 @@ class EventStream:
                 break
         if isinstance(event, AgentEnd):
             self._end()
-            if self._agent.can_wait():
-                self.run.wait()
+            self.run.wait()
         return event
 
     def close(self) -> None:

@@ -17,11 +17,12 @@ class Inbox:
     Steering enters at the next turn, follow-ups when the run would end. Each queue has a mode: a poll takes
     the oldest message (`one-at-a-time`) or everything (`all`).
 
-    Threads: every method may be called from any thread; `_lock` guards both queues and modes.
+    Threads: every method may be called from any thread and from a signal handler, which may interrupt another
+    of them on the same thread; `_lock` guards both queues and modes.
     """
 
     def __init__(self, steering_mode: str, follow_up_mode: str) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._steering: deque[Message] = deque()
         self._follow_ups: deque[Message] = deque()
         self._steering_mode = checked_mode("steering_mode", steering_mode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -517,6 +518,62 @@ def test_many_threads_may_wait_for_one_run() -> None:
         for waiter in waiters:
             waiter.join(10)
         assert results == ["end_turn"] * 20
+
+
+# --- signals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
+def test_ctrl_c_while_waiting_in_run_aborts_it() -> None:
+    gate = Gate()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        assert gate.asked.wait(10)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    with Agent(ScriptedModel().model, stream_fn=gate.stream) as agent:
+        ends: list[str] = []
+        agent.subscribe(lambda event: ends.append(event.stop) if isinstance(event, AgentEnd) else None)
+        presser = threading.Thread(target=interrupt)
+        presser.start()
+        with pytest.raises(KeyboardInterrupt):
+            agent.run("hi")
+        presser.join(10)
+        assert agent.wait_for_idle(10)
+    assert ends == ["aborted"]
+
+
+def test_a_signal_handler_may_abort_and_queue_whatever_it_interrupts() -> None:
+    gate = Gate()
+    with Agent(ScriptedModel().model, stream_fn=gate.stream) as agent:
+
+        def handler(*ignored: Any) -> None:
+            agent.abort()
+            agent.steer("s")
+            agent.follow_up("f")
+            assert agent.has_queued_messages
+
+        before = signal.signal(signal.SIGINT, handler)
+        try:
+            run = agent.prompt("hi")
+            assert gate.asked.wait(10)
+            with agent._lock, agent._inbox._lock:  # as if it came in the middle of a call
+                signal.raise_signal(signal.SIGINT)
+            assert run.result(10).stop == "aborted"
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def test_an_abort_right_after_the_prompt_is_not_lost() -> None:
+    gate = Gate()
+    with Agent(ScriptedModel().model, stream_fn=gate.stream) as agent:
+        for _ in range(200):
+            run = agent.prompt("hi")
+            agent.abort()
+            assert run.result(10).stop == "aborted"
+            agent.clear_messages()
 
 
 # --- many at once ----------------------------------------------------------------------------------

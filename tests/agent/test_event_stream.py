@@ -252,6 +252,25 @@ def test_a_stream_dropped_inside_its_own_run_aborts_and_does_not_wait_for_itself
             assert run_done.result(10).stop == "aborted"
 
 
+def test_iterating_over_its_own_run_raises_at_once() -> None:
+    """L03"""
+    held: list[Any] = []
+
+    @tool
+    def read() -> str:
+        """Read the events of the run this is part of."""
+        until(lambda: held)
+        return str(next(held[0]))
+
+    with agent_of([tool_call("read")], "ok", tools=[read]) as mine:
+        held.append(mine.stream("hi"))
+        held[0].run.wait(10)
+        told = mine.state.messages[2]
+        assert told.is_error  # type: ignore[union-attr]
+        assert "RuntimeError" in told.text  # type: ignore[union-attr]
+        held[0].close()
+
+
 def test_iterating_in_one_thread_while_another_closes() -> None:
     with Agent(ScriptedModel().model, stream_fn=waits_for_abort) as agent:
         stream = agent.stream("hi")
