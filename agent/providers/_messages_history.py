@@ -211,7 +211,9 @@ class _ServerFacts:
 def _facts_by_position(placed: Sequence[Placed], model: Model) -> dict[int, _ServerFacts]:
     found: dict[int, _ServerFacts] = {}
     for position, (message, _) in enumerate(placed):
-        if not isinstance(message, AssistantMessage) or message.provider != model.provider:
+        if not isinstance(message, AssistantMessage):
+            continue
+        if message.provider != model.provider or message.api != model.api:
             continue
         facts: _ServerFacts | None = encoded_once(message, _server_facts, _server_facts)
         if facts is not None:
