@@ -38,7 +38,7 @@ class Model:
         for name in ("input", "thinking_levels"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, tuple):
-                object.__setattr__(self, name, tuple(value))
+                object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
 
     @property
     def available_thinking_levels(self) -> tuple[str, ...]:

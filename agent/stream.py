@@ -302,6 +302,15 @@ class PartialMessage:
         """The tool calls so far."""
         return tuple(block for block in self.content if isinstance(block, ToolCall))
 
+    def __copy__(self) -> PartialMessage:
+        return self
+
+    def __deepcopy__(self, memo: object) -> PartialMessage:
+        return self
+
+    def __reduce__(self) -> tuple[type[PartialMessage], tuple[list[StreamEvent], int]]:
+        return PartialMessage, (self._log[: self._length], self._length)
+
     def __repr__(self) -> str:
         return f"<PartialMessage of {self._length} events>"
 

@@ -329,7 +329,8 @@ def tool(
     The schema comes from the annotations, descriptions from the docstring (Google, Sphinx or NumPy style) or
     from `Annotated[str, "..."]`. Arguments are checked and coerced by the annotations, extra ones ignored. A
     parameter called `context` gets the `ToolContext`. The function may return anything: text, blocks and
-    `ToolResult` as they are, other values as JSON. The decorated function can still be called as before.
+    `ToolResult` as they are, other values as JSON. An async function runs on an event loop of its own and is
+    cancelled with the run. The decorated function can still be called as before.
 
     Raises ConfigurationError for a function whose parameters no schema can describe.
     """
@@ -364,9 +365,9 @@ def _function_tool(
     def execute(arguments: dict[str, Any], context: Any = None) -> ToolResult:
         value = function(**arguments_of.parse(arguments, context))
         if inspect.iscoroutine(value):
-            import asyncio
+            from agent.coroutines import run_coroutine
 
-            value = asyncio.run(value)
+            value = run_coroutine(value, getattr(context, "cancel", None))
         return _function_result(value)
 
     return FunctionTool(

@@ -32,6 +32,7 @@ def test_lists_are_kept_as_tuples() -> None:
     model = Model("m", "a", "p", input=["text", "image"], thinking_levels=["off"])  # type: ignore[arg-type]
     assert model.input == ("text", "image")
     assert model.thinking_levels == ("off",)
+    assert Model("m", "a", "p", input="text").input == ("text",)  # type: ignore[arg-type]
 
 
 def test_a_model_is_a_value_that_can_be_copied_pickled_and_hashed() -> None:

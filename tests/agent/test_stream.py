@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 import itertools
 import json
+import pickle
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.events import MessageUpdate
 from agent.messages import (
     AssistantMessage,
     ServerContent,
@@ -390,6 +393,17 @@ def test_a_view_shows_thinking_and_text_apart() -> None:
 def test_a_view_of_nothing_yet_is_empty() -> None:
     nothing = PartialMessage([], 0)
     assert (nothing.text, nothing.thinking, nothing.tool_calls, nothing.content) == ("", "", (), ())
+
+
+def test_a_copy_of_a_view_copies_no_log_and_a_pickle_only_what_it_shows() -> None:
+    log: list[StreamEvent] = [TextDelta(0, "a"), TextDelta(0, "b" * 10_000)]
+    early = PartialMessage(log, 1)
+    assert copy.copy(early) is copy.deepcopy(early) is early
+    pickled = pickle.dumps(early)
+    assert len(pickled) < 1000
+    assert pickle.loads(pickled).text == "a"
+    event = MessageUpdate(early, log[0])
+    assert dataclasses.asdict(event)["message"] is early
 
 
 def test_a_view_never_raises_on_arguments_in_the_making() -> None:
