@@ -401,6 +401,7 @@ def test_a_resume_that_fails_leaves_what_is_queued() -> None:
         made.agent.model = None
         with pytest.raises(ConfigurationError):
             made.agent.resume()
+        assert made.agent.has_queued_messages
         made.agent.clear_steering_queue()
         with pytest.raises(ConfigurationError):
             made.agent.resume()

@@ -537,10 +537,14 @@ def test_ctrl_c_while_waiting_in_run_aborts_it() -> None:
         ends: list[str] = []
         agent.subscribe(lambda event: ends.append(event.stop) if isinstance(event, AgentEnd) else None)
         presser = threading.Thread(target=interrupt)
-        presser.start()
-        with pytest.raises(KeyboardInterrupt):
-            agent.run("hi")
-        presser.join(10)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
+        try:
+            presser.start()
+            with pytest.raises(KeyboardInterrupt):
+                agent.run("hi")
+            presser.join(10)
+        finally:
+            signal.signal(signal.SIGINT, before)
         assert agent.wait_for_idle(10)
     assert ends == ["aborted"]
 
