@@ -208,7 +208,7 @@ class _Answer:
         index, name = self._new_index(), self._own_name(text_of(call.get("name")))
         arguments = call.get("args")
         events.append(ToolCallStart(index, self._new_id(text_of(call.get("id")), name), name))
-        events.append(ToolCallDelta(index, "{}" if arguments is None else to_json_text(arguments)))
+        events.append(ToolCallDelta(index, "{}" if arguments is None else _spelled(arguments)))
         events.append(ToolCallEnd(index, None, signature or None))
 
     def _server(self, kind: str, part: dict[str, Any], events: list[StreamEvent]) -> None:
@@ -299,6 +299,16 @@ def _stopped(reason: str, message: str) -> str:
 
 def _with_detail(text: str, detail: str) -> str:
     return f"{text}: {detail[:_LONGEST_DETAIL]}" if detail else text
+
+
+def _spelled(arguments: Any) -> str:
+    """The arguments as JSON text; half a character stays, but escaped, for a delta may be printed."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(arguments)
+    return text
 
 
 def _display(kind: str, value: Any) -> str | None:
