@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.responses import (
     API,
     HELLO,
@@ -461,6 +463,45 @@ def test_what_the_servers_own_tools_did_is_kept_for_replay() -> None:
 def test_what_makes_no_sense_is_skipped(noise: str) -> None:
     message = message_of(*(part for event in HELLO for part in (noise, event)))
     assert (message.text, message.stop_reason) == ("hello", "stop")
+
+
+TYPES = st.sampled_from(
+    "created in_progress completed incomplete failed output_item.added output_item.done output_text.delta "
+    "refusal.delta reasoning_summary_text.delta reasoning_text.delta function_call_arguments.delta "
+    "function_call_arguments.done".split()
+)
+ODD = st.none() | st.integers(-1, 2) | st.sampled_from(["", "x", '{"a":', "1}"]) | st.just([]) | st.just({})
+ITEMS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["message", "reasoning", "function_call", "web_search_call", None, 3])},
+    optional=dict.fromkeys(("id", "call_id", "name", "arguments", "content", "summary", "phase"), ODD),
+)
+RESPONSES = st.fixed_dictionaries(
+    {},
+    optional={
+        "status": st.sampled_from(["completed", "incomplete", "failed", 5]),
+        "output": ODD | st.lists(ITEMS | ODD, max_size=2),
+        "usage": ODD | st.dictionaries(st.sampled_from(["input_tokens", "output_tokens"]), ODD),
+        "error": ODD,
+        "incomplete_details": ODD,
+        "service_tier": ODD,
+    },
+)
+EVENTS = st.fixed_dictionaries(
+    {"type": TYPES.map("response.{}".format)},
+    optional=dict.fromkeys(("output_index", "item_id", "delta", "arguments", "summary_index"), ODD)
+    | {"item": ITEMS | ODD, "response": RESPONSES | ODD},
+)
+
+
+@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+@given(st.lists(EVENTS, max_size=8))
+def test_whatever_a_server_sends_is_an_answer_with_one_end(events: list[dict[str, Any]]) -> None:
+    *log, end = decode(map(json.dumps, events))
+    assert isinstance(end, StreamDone | StreamError)
+    assert not any(isinstance(event, StreamDone | StreamError) for event in log)
+    build_message(log, end, MODEL, 0)
+    for event in events:
+        first_error(json.dumps(event))
 
 
 # --- the first event ---

@@ -8,18 +8,15 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.histories import ARGUMENTS, NAMES, TEXTS, histories
 from support.responses import API, LOCAL, reasoning_item
 
 from agent.messages import (
-    AssistantMessage,
-    CustomMessage,
-    ImageContent,
     Message,
     ServerContent,
     TextContent,
     ThinkingContent,
     ToolCall,
-    ToolResultMessage,
     UserMessage,
     message_to_json,
 )
@@ -28,43 +25,21 @@ from agent.providers._transform import tool_names
 from agent.providers.openai_responses import _body
 from agent.stream import AgentContext, StreamOptions
 
-# Few ids, so that they are used again; odd ones among them.
-IDS = st.sampled_from(
-    ["a", "call_0", "call_0_2", "", "|", "x|fc_1", "x|fc_2", "é_|é_", "y" * 64 + "|" + "z" * 65]
-)
-TEXTS = st.text(alphabet=st.sampled_from('a \n\\"\x00é\u2028😀\ud800\udfff\ud83d\ude00'), max_size=6)
-NAMES = st.sampled_from(["ls", "foo.bar baz", "", "é" * 70, "n\ud800"])
-IMAGES = st.builds(ImageContent, st.just("aGk="), st.just("image/png"))
-PARTS = st.lists(st.builds(TextContent, TEXTS) | IMAGES, max_size=3)
-SIGNATURES = st.sampled_from(
-    [None, "", "plain", "{broken", '{"v":1,"id":"msg_1"}', '{"id":"' + "m" * 80 + '"}']
-)
+# What this format adds to any history: ids in two halves, and signatures of its own and of others.
+PAIRS = st.sampled_from(["|", "x|fc_1", "x|fc_2", "é_|é_", "y" * 64 + "|" + "z" * 65])
+IDS = st.sampled_from(["", "plain", "{broken", '{"v":1,"id":"msg_1"}', '{"id":"' + "m" * 80 + '"}'])
 THOUGHTS = st.sampled_from(
-    [None, "reasoning_content", json.dumps(reasoning_item("s")), '{"type":"reasoning"}']
+    [json.dumps(reasoning_item("s")), json.dumps(reasoning_item()), '{"type":"reasoning"}']
 )
-ARGUMENTS = st.dictionaries(TEXTS, TEXTS | st.floats() | st.none(), max_size=2)
-BLOCKS = st.lists(
-    st.builds(TextContent, TEXTS, SIGNATURES)
-    | st.builds(ThinkingContent, TEXTS, THOUGHTS, st.booleans())
-    | st.builds(ToolCall, IDS, NAMES, ARGUMENTS, st.none() | st.just("s"))
-    | st.builds(ServerContent, st.just("x"), st.just('{"type":"x"}'), st.none() | TEXTS),
-    max_size=4,
+SIGNED = (
+    st.builds(TextContent, TEXTS, IDS)
+    | st.builds(ThinkingContent, TEXTS, THOUGHTS)
+    | st.builds(ToolCall, PAIRS, NAMES, ARGUMENTS)
+    | st.builds(ServerContent, st.just("x"), st.just('{"type":"x"}'), st.none() | TEXTS)
 )
-TURNS = st.builds(
-    AssistantMessage,
-    BLOCKS,
-    st.just(API) | st.just("other-api"),
-    st.just("local") | st.just("other"),
-    st.just("m") | st.just("older"),
-    stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "aborted"]),
-)
-RESULTS = st.builds(ToolResultMessage, IDS, NAMES, PARTS, st.booleans())
-HISTORIES = st.lists(
-    st.builds(UserMessage, TEXTS | PARTS) | TURNS | RESULTS | st.builds(CustomMessage, st.just("note")),
-    max_size=12,
-)
+HISTORIES = histories(API, "local", "m", SIGNED)  # type: ignore[arg-type]
 MODELS = st.sampled_from([LOCAL, replace(LOCAL, reasoning=True, input=("text",))])
-SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import pkgutil
 from collections.abc import Iterable
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from support import completions, responses
 from support.completions import IMAGE, Tool, options
-from support.real import require_or_skip
 from support.responses import E, added, call_item, created, delta, done, ended, message_item, reasoning_item
 from support.sse_server import SseServer
 
@@ -35,11 +33,7 @@ from agent.usage import Usage
 CHAT, RESPONSES = "openai-completions", "openai-responses"
 FORMATS = {CHAT: openai_completions, RESPONSES: openai_responses}
 
-if importlib.util.find_spec("openai") is None:
-
-    @pytest.fixture(autouse=True)
-    def needs_the_package() -> None:
-        require_or_skip("the official package is not installed: pip install openai")
+pytest.importorskip("openai", reason="the official client is not here: pip install openai")
 
 
 # --- the bodies against the package's types ---
