@@ -339,6 +339,8 @@ def build_message(
             errors[calls] = problem
         if isinstance(content, ToolCall):
             calls += 1
+            if not content.id:  # results are told apart by it
+                content = replace(content, id=f"call_{timestamp}_{calls}")
         if content is not None:
             blocks.append(content)
     response_id, response_model = _identity(log, model)

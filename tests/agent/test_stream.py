@@ -261,6 +261,16 @@ def test_two_calls_under_one_index_are_two_calls() -> None:
     assert [call.arguments for call in message.tool_calls] == [{}, {"x": 1}]
 
 
+def test_calls_without_an_id_get_one_each() -> None:
+    message = built(
+        ToolCallStart(0, "", "a"), ToolCallEnd(0), ToolCallStart(1, "", "b"), ToolCallStart(2, "c", "c")
+    )
+    ids = [call.id for call in message.tool_calls]
+    assert len(set(ids)) == 3
+    assert all(ids)
+    assert ids[2] == "c"
+
+
 def test_blocks_that_hold_nothing_are_left_out_but_a_signature_is_something() -> None:
     assert (
         built(TextStart(0), TextEnd(0), ThinkingStart(1), ThinkingDelta(1, ""), ThinkingEnd(1, "")).content
@@ -513,7 +523,10 @@ def test_the_message_says_what_the_last_view_showed(
     message = result.message
     assert message.text == seen.text
     assert message.thinking == seen.thinking
-    assert [call.id for call in message.tool_calls] == [call.id for call in seen.tool_calls]
+    assert [call.name for call in message.tool_calls] == [call.name for call in seen.tool_calls]
+    ids = zip(message.tool_calls, seen.tool_calls, strict=True)
+    assert all(call.id == before.id or not before.id for call, before in ids)
+    assert all(call.id for call in message.tool_calls)
     kept = [
         block
         for block in seen.content
