@@ -94,6 +94,8 @@ def llmock(server: Injector) -> Injector:
 def _model(llmock: Injector, api: str) -> Model:
     if api == "anthropic-messages":
         return Model("claude-sonnet-4-5", api, "anthropic", f"{llmock.url}/anthropic")
+    if api == "google-generative-ai":
+        return Model("gemini-2.5-pro", api, "google", f"{llmock.url}/gemini")
     return Model("gpt-4o", api, "openai", f"{llmock.url}/v1")
 
 
@@ -114,7 +116,8 @@ def _run(llmock: Injector, api: str = "openai-completions", *, silence: float | 
         return agent.run("What is a halibut?")
 
 
-APIS = [api for api in ("openai-completions", "openai-responses", "anthropic-messages") if is_supported(api)]
+FORMATS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
+APIS = [api for api in FORMATS if is_supported(api)]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -149,14 +152,16 @@ def test_a_failing_server_is_asked_again(llmock: Injector, api: str, status: int
 @pytest.mark.parametrize("kind", ["disconnect", "truncate"])
 def test_a_stream_that_breaks_before_its_text_is_asked_again(llmock: Injector, api: str, kind: str) -> None:
     llmock.queue({"type": "reply", "text": "This answer never comes to its end."})
-    llmock.queue({"type": "stream_fault", "kind": kind, "after_chunks": 1})
+    llmock.queue({"type": "stream_fault", "kind": kind, "after_chunks": _BEFORE_THE_TEXT.get(api, 1)})
     llmock.queue({"type": "reply", "text": "A fish."})
     result = _run(llmock, api)
     assert (result.stop, result.text) == ("end_turn", "A fish.")
     llmock.assert_green(faults=1)
 
 
-_IN_THE_TEXT = {"openai-responses": 6}  # four events come before the first piece of it
+# How many events to let through: the formats say more or less before the text. Gemini's calls come whole, in one.
+_BEFORE_THE_TEXT = {"google-generative-ai": 0}
+_IN_THE_TEXT = {"openai-responses": 6, "google-generative-ai": 3}
 _IN_A_CALL = {"openai-completions": 2, "openai-responses": 4}
 
 
