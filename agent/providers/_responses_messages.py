@@ -43,6 +43,8 @@ from agent.providers._transform import (
 
 _CALL_PREFIX = "fc"
 _MESSAGE_PREFIX = "msg_"
+# Stands in encoded turns for the place of the turn; in JSON no other byte of this value can occur.
+_PLACE = b"\x00"
 _PHASES = ("commentary", "final_answer")
 
 
@@ -52,8 +54,9 @@ def encode_messages(messages: Iterable[Message], model: Model) -> list[bytes]:
     out: list[bytes] = []
     for position, (message, ids) in enumerate(arrange(messages, call_half)):
         if isinstance(message, AssistantMessage):
-            # Its place gives a text without an id one; it stays the same while the history only grows.
-            fragment = encoded_once(message, (encoder, ids, position), partial(encoder.turn, ids, position))
+            fragment = encoded_once(message, (encoder, ids), partial(encoder.turn, ids))
+            # A text without an id gets that of its place, which stays the same while the history only grows.
+            fragment = fragment.replace(_PLACE, b"%d" % position)
         elif isinstance(message, ToolResultMessage):
             fragment = encoded_once(message, (encoder, ids), partial(encoder.result, ids[0]))
         else:
@@ -133,10 +136,10 @@ class _Encoder:
             output = [_part(block) for block in blocks]
         return to_json({"type": "function_call_output", "call_id": call_id, "output": output})
 
-    def turn(self, ids: tuple[str, ...], position: int, message: AssistantMessage) -> bytes:
+    def turn(self, ids: tuple[str, ...], message: AssistantMessage) -> bytes:
         """The items of an answer, calls last: nothing may stand between a call and its result."""
         blocks = assistant_blocks(message, self._model)
-        turn = _Turn(message, blocks, self._model, ids, position)
+        turn = _Turn(message, blocks, self._model, ids)
         told: list[bytes] = []
         calls: list[bytes] = []
         reasoning: list[bytes] = []
@@ -160,7 +163,6 @@ class _Turn:
         blocks: list[AssistantBlock],
         model: Model,
         ids: tuple[str, ...],
-        position: int,
     ) -> None:
         same_provider = message.provider == model.provider and message.api == model.api
         self._same_model = same_provider and message.model == model.id
@@ -170,7 +172,6 @@ class _Turn:
         if self._same_model and _lost_reasoning(message, blocks):
             self._same_model = self._keeps_call_ids = False
         self._ids = iter(ids)
-        self._position = position
         self._made_up = 0
 
     def item(self, block: AssistantBlock) -> bytes:
@@ -187,15 +188,19 @@ class _Turn:
 
     def _message(self, block: TextContent) -> bytes:
         id, phase = _identity(block.signature)
-        if not id or not self._same_model:
-            self._made_up += 1
-            id = f"{_MESSAGE_PREFIX}{self._position}" + (f"_{self._made_up}" if self._made_up > 1 else "")
-        elif len(id) > ID_LIMIT:
-            id = _MESSAGE_PREFIX + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]
-        body: dict[str, Any] = {"type": "message", "role": "assistant", "status": "completed", "id": id}
+        body: dict[str, Any] = {"type": "message", "role": "assistant", "status": "completed"}
         if phase:
             body["phase"] = phase
-        return to_json(body | {"content": [{"type": "output_text", "text": block.text, "annotations": []}]})
+        body["content"] = [{"type": "output_text", "text": block.text, "annotations": []}]
+        if not id or not self._same_model:
+            self._made_up += 1
+            number = f"_{self._made_up}" if self._made_up > 1 else ""
+            return (
+                b'{"id":"' + _MESSAGE_PREFIX.encode() + _PLACE + number.encode() + b'",' + to_json(body)[1:]
+            )
+        if len(id) > ID_LIMIT:
+            id = _MESSAGE_PREFIX + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]
+        return to_json({"id": id} | body)
 
     def _call(self, call: ToolCall) -> bytes:
         call_id = next(self._ids)

@@ -9,6 +9,7 @@ Azure OpenAI is the provider `azure`: `agent.providers._openai` tells how its ad
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from agent.stream import AgentContext, StreamEvent, StreamOptions
 __all__ = ["build_request", "decode", "stream"]
 
 _MAX_TOKENS_UNSET = Model("", "", "").max_tokens
+_ANTHROPIC_TOOL = re.compile(r"_\d{8}\Z")  # their types end in a date, such as web_search_20250305
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -66,7 +68,7 @@ def _body(model: Model, context: AgentContext, options: StreamOptions, names: Ma
         role = "developer" if model.reasoning and compat.supports_developer_role else "system"
         items.insert(0, to_json({"role": role, "content": system_prompt}))
     tools = [_tool(tool, names, compat) for tool in context.tools]
-    tools += [dict(tool) for tool in options.server_tools if isinstance(tool, Mapping)]
+    tools += [dict(tool) for tool in options.server_tools if _is_ours(tool)]
     rest = _settings(model, options, compat)
     if tools:
         rest["tools"] = tools
@@ -129,6 +131,11 @@ def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]
         "parameters": tool.parameters or _NO_PARAMETERS,
     }
     return function | ({"strict": False} if compat.supports_strict_mode else {})
+
+
+def _is_ours(tool: Any) -> bool:
+    """False for tools of Anthropic's server, which a run may bring along when it changes its model."""
+    return isinstance(tool, Mapping) and not _ANTHROPIC_TOOL.search(str(tool.get("type")))
 
 
 def _tool_choice(choice: str, names: Mapping[str, str]) -> Any:

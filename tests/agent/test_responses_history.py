@@ -39,7 +39,7 @@ SIGNED = (
 )
 HISTORIES = histories(API, "local", "m", SIGNED)  # type: ignore[arg-type]
 MODELS = st.sampled_from([LOCAL, replace(LOCAL, reasoning=True, input=("text",))])
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 

@@ -308,3 +308,18 @@ def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         history += [ToolResultMessage(call.id, "ls", "x")]
         sent(history)
     assert len(made) == 20 * 4
+
+
+def test_a_window_that_slides_over_the_history_encodes_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place of a turn, which gives texts without an id theirs, is put in without encoding."""
+    made: list[Any] = []
+    to_json = _responses_messages.to_json
+    history: list[Any] = []
+    for number in range(20):
+        history += [UserMessage(f"{number}"), said(TextContent("\x00"), model="older")]
+    sent(history)
+    monkeypatch.setattr(_responses_messages, "to_json", lambda value: made.append(value) or to_json(value))
+    items = sent(history[10:])
+    assert made == []
+    assert [item["id"] for item in items if "id" in item][:2] == ["msg_1", "msg_3"]
+    assert items[1]["content"][0]["text"] == "\x00"
