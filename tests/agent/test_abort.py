@@ -357,6 +357,26 @@ def test_a_stream_that_fails_because_it_was_aborted_counts_as_aborted() -> None:
         assert labels(mine.state.messages) == "hi,A~"
 
 
+def test_a_stream_that_just_ends_because_it_was_aborted_counts_as_aborted() -> None:
+    asked = threading.Event()
+
+    def quiet(model: Any, context: AgentContext, options: StreamOptions) -> Iterator[Any]:
+        yield TextDelta(0, "half")
+        asked.set()
+        options.cancel.wait()
+
+    events: list[Event] = []
+    with Agent(LOCAL, stream_fn=quiet) as mine:
+        mine.subscribe(events.append)
+        mine.prompt("hi")
+        assert asked.wait(10)
+        mine.abort()
+        assert mine.wait_for_idle(10)
+    assert story(events) == (
+        "agent_start turn_start ms:hi me:hi ms:A upd me:A~ turn_end[A~] agent_end[hi,A~]"
+    )
+
+
 def test_aborts_from_many_threads_end_one_run_once() -> None:
     place = in_a_tool()
     events: list[Event] = []

@@ -374,9 +374,10 @@ def test_an_emit_that_raises_reaches_the_caller_and_closes_the_stream() -> None:
         if event.type == "message_update":
             raise LookupError("mine")
 
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError) as caught:
         agent_loop([UserMessage("hi")], AgentContext(), LoopConfig(ScriptedModel().model), answer, emit)
     assert closed == [True]
+    assert caught.value.__traceback__ is not None  # its frames keep the stream: only a close can close it
 
 
 # --- the stop test ---------------------------------------------------------------------------------

@@ -247,6 +247,27 @@ def test_an_update_after_the_result_is_dropped() -> None:
     assert kept[0].cancel.is_set()
 
 
+def test_the_stop_signal_of_a_settled_call_is_set_so_that_nothing_it_left_waits_for_ever() -> None:
+    helpers: list[threading.Thread] = []
+    reasons: list[str] = []
+
+    def leave_a_helper(arguments: dict[str, Any], context: Any) -> str:
+        def wait() -> None:
+            context.cancel.wait()
+            reasons.append(context.cancel.reason)
+
+        helpers.append(threading.Thread(target=wait))
+        helpers[0].start()
+        return "done"
+
+    token = CancelToken()
+    run_one(leave_a_helper, cancel=token)
+    helpers[0].join(10)
+    assert reasons == ["settled"]
+    assert not token.is_set()
+    assert token._callbacks == {}
+
+
 def test_updates_may_come_from_other_threads() -> None:
     def helped(arguments: dict[str, Any], context: Any) -> str:
         helpers = [threading.Thread(target=context.update, args=(str(n),)) for n in range(8)]
