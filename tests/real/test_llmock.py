@@ -159,7 +159,7 @@ def test_a_stream_that_breaks_before_its_text_is_asked_again(llmock: Injector, a
     llmock.assert_green(faults=1)
 
 
-# How many events to let through: the formats say more or less before the text. Gemini's calls come whole, in one.
+# How many events to let through: formats say more or less before the text. Gemini's calls come whole.
 _BEFORE_THE_TEXT = {"google-generative-ai": 0}
 _IN_THE_TEXT = {"openai-responses": 6, "google-generative-ai": 3}
 _IN_A_CALL = {"openai-completions": 2, "openai-responses": 4}
