@@ -256,8 +256,6 @@ class _Loop:
         natural = not results or terminate
         if self._should_stop(message, results):
             return "stopped"
-        if natural and self.cancel.is_set():
-            return "aborted"
         if self.cut_turns >= _CUT_TURNS_IN_A_ROW:
             return self._end_cut_off()
         finished: Stop = "terminated" if terminate else "end_turn"
