@@ -97,7 +97,7 @@ def first_error(payload: str) -> str | None:
     """For `post_sse`: the error a stream opens with, "" for a chunk that says nothing yet, else None."""
     try:
         chunk = _loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None if payload.strip() == "[DONE]" else ""
     if type(chunk) is not dict:
         return ""

@@ -514,6 +514,7 @@ def test_whatever_a_server_sends_is_an_answer_with_one_end(events: list[dict[str
         (E("in_progress", response={}), ""),
         (E("queued", response={}), ""),
         ("nonsense", ""),
+        ("[" * 100_000, ""),
         ("[DONE]", None),
         (added(0, type="message"), None),
         (ended("completed"), None),
