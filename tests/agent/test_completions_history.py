@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.completions import API, LOCAL
 from support.histories import TEXTS, histories
+from support.rules import check_completions, refuse
 
 from agent.messages import Message, message_to_json
 from agent.models import Model
@@ -44,62 +44,11 @@ def body_of(history: list[Message], model: Model, system: str = "") -> bytes:
     return _body(model, AgentContext(system, history), StreamOptions(), compat_for(model), tool_names(()))
 
 
-def check(messages: list[dict[str, Any]]) -> None:
-    """The rules of OpenAI for `messages`; AssertionError names the first that is broken."""
-    waiting: list[str] = []
-    used: set[str] = set()
-    for number, message in enumerate(messages):
-        role = message["role"]
-        assert role in ("system", "user", "assistant", "tool")
-        assert role != "system" or number == 0, "the system prompt comes first"
-        if role == "tool":
-            assert waiting, "a result stands directly after the calls of its turn"
-            assert waiting.pop(0) == message["tool_call_id"], "results are in the order of the calls"
-            assert isinstance(message["content"], str)
-        else:
-            assert not waiting, "every call has its result before the next message"
-        if role == "assistant":
-            waiting = check_turn(message, used)
-        elif role != "tool" or isinstance(message["content"], str):
-            check_content(message["content"])
-    assert not waiting, "every call has its result at the end"
-
-
-def check_turn(message: dict[str, Any], used: set[str]) -> list[str]:
-    calls = message.get("tool_calls")
-    assert calls is None or calls, "no empty list of calls"
-    if calls is None:
-        check_content(message["content"])
-    ids = [call["id"] for call in calls or ()]
-    for call in calls or ():
-        assert call["id"] not in used, "an id is used once"
-        used.add(call["id"])
-        assert 0 < len(call["id"]) <= 40
-        assert set(call["id"]) <= LEGAL
-        assert 0 < len(call["function"]["name"]) <= 64
-        assert set(call["function"]["name"]) <= LEGAL
-        assert isinstance(json.loads(call["function"]["arguments"]), dict)
-    return ids
-
-
-def check_content(content: Any) -> None:
-    assert content, "no empty message"
-    if isinstance(content, str):
-        assert content.strip(), "no blank message"
-        return
-    for part in content:
-        assert part["type"] in ("text", "image_url")
-        assert part["type"] != "text" or part["text"].strip(), "no blank part"
-
-
-LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-
-
 @SETTINGS
 @given(HISTORIES, MODELS, TEXTS)
 def test_any_history_makes_a_well_formed_request(history: list[Message], model: Model, system: str) -> None:
     body = json.loads(body_of(history, model, system).decode("utf-8"), parse_constant=refuse)
-    check(body["messages"])
+    check_completions(body["messages"])
 
 
 @SETTINGS
@@ -121,7 +70,3 @@ def test_what_was_encoded_for_one_model_does_not_leak_to_another(
     body_of(history, replace(LOCAL, id="older", input=("text",)))
     body_of(history, replace(LOCAL, compat={"requires_mistral_tool_ids": True}))
     assert body_of(history, LOCAL) == fresh
-
-
-def refuse(word: str) -> None:
-    raise AssertionError(f"{word} is no JSON")

@@ -16,13 +16,13 @@ from support.gemini import (
     IMAGE,
     SKIP,
     G,
-    check,
     fc,
     message_of,
     said,
     sent,
     signature,
 )
+from support.rules import check_contents
 
 from agent.messages import (
     AssistantMessage,
@@ -153,7 +153,7 @@ def test_what_the_server_did_goes_back_as_it_came() -> None:
 def test_turns_with_nothing_between_them_are_one() -> None:
     contents = sent([ASK, said(TextContent("a")), UserMessage(" "), said(ToolCall("c1", "ls", {}))])
     assert [content["role"] for content in contents] == ["user", "model", "user"]
-    check(contents)
+    check_contents(contents)
 
 
 def test_a_history_that_begins_with_the_model_gets_an_opening() -> None:
@@ -249,7 +249,7 @@ def test_images_of_several_results_follow_all_of_them() -> None:
     turn = said(ToolCall("1", "a", {}), ToolCall("2", "b", {}), model=GEMINI_2)
     contents = sent([ASK, turn, result("1", IMAGE), result("2", IMAGE), ASK], GEMINI_2)
     assert [len(content["parts"]) for content in contents] == [1, 2, 2, 3, 1]
-    check(contents)
+    check_contents(contents)
 
 
 def test_ids_are_sent_to_models_that_match_by_them_alone() -> None:
@@ -333,7 +333,7 @@ SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=
 @SETTINGS
 @given(HISTORIES, MODELS)
 def test_any_history_makes_well_formed_contents(history: list[Message], model: Model) -> None:
-    check(sent(history, model), signed=model is not GEMINI_2)
+    check_contents(sent(history, model), signed=model is not GEMINI_2)
 
 
 @SETTINGS

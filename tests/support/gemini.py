@@ -1,4 +1,4 @@
-"""What the tests of Google's format share: models, chunks, requests and the rules a request must keep."""
+"""What the tests of Google's format share: models, chunks and requests."""
 
 from __future__ import annotations
 
@@ -92,51 +92,3 @@ def said(*content: Any, model: Model = GEMINI_3, **more: Any) -> AssistantMessag
     calls = any(isinstance(block, ToolCall) for block in content)
     stop = more.pop("stop_reason", "toolUse" if calls else "stop")
     return AssistantMessage(content, model.api, model.provider, model.id, stop_reason=stop, **more)
-
-
-# --- the rules -------------------------------------------------------------------------------------------
-
-
-def check(contents: list[dict[str, Any]], signed: bool = False) -> None:
-    """Google's rules for `contents`; AssertionError names the first that is broken.
-
-    `signed`: the first call of a turn must bear a signature.
-    """
-    assert not contents or contents[0]["role"] == "user", "the user begins"
-    called: list[str] = []
-    after = ""
-    for content in contents:
-        role, parts = content["role"], content["parts"]
-        assert role in ("user", "model")
-        assert parts, "no empty content"
-        names = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
-        assert names == called, (
-            "the responses to a turn's calls are the next content, in order, and all of it"
-        )
-        assert not names or len(names) == len(parts)
-        assert (role, after) != ("model", "model"), "a turn follows a user's content"
-        called = [check_call(part["functionCall"]) for part in parts if "functionCall" in part]
-        assert not called or role == "model", "only the model calls"
-        check_parts(parts)
-        if signed and called:
-            assert next(part for part in parts if "functionCall" in part).get("thoughtSignature")
-        after = role
-    assert not called, "every call has its response at the end"
-
-
-def check_parts(parts: list[dict[str, Any]]) -> None:
-    for part in parts:
-        if "thoughtSignature" in part:
-            base64.b64decode(part["thoughtSignature"], "-_" if "_" in part["thoughtSignature"] else None)
-        elif "text" in part:
-            assert part["text"].strip(), "no blank part without a signature"
-    assert any("text" not in part or part["text"].strip() for part in parts), "no content says nothing"
-
-
-def check_call(call: dict[str, Any]) -> str:
-    name: str = call["name"]
-    assert 0 < len(name) <= 64
-    assert all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
-    assert name[0].isalpha() or name[0] == "_"
-    assert isinstance(call["args"], dict)
-    return name
