@@ -7,10 +7,9 @@ from typing import Any
 
 from agent.models import Model
 from agent.providers._gemini_compat import Compat, version_of
+from agent.providers._transform import stated_limit
 from agent.stream import StreamOptions
 from agent.thinking import budget_for_level, fit_thinking_budget
-
-_MAX_TOKENS_UNSET = Model("", "", "").max_tokens
 
 # Tokens by level, from the ranges that Google documents for each model; -1 leaves it to the model.
 _BUDGETS: tuple[tuple[str, Mapping[str, int]], ...] = (
@@ -29,7 +28,7 @@ def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> d
     model can do, and no thoughts shown.
     """
     # A model described without a limit has the default one, which is a guess: a server may refuse it.
-    known_limit = model.max_tokens if model.max_tokens != _MAX_TOKENS_UNSET else None
+    known_limit = stated_limit(model)
     limit = options.max_tokens or known_limit
     level = options.reasoning or "off"
     config: dict[str, Any] = {}

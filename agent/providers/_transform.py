@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from agent.messages import (
@@ -40,6 +40,7 @@ Placed: TypeAlias = tuple[UserMessage | AssistantMessage | ToolResultMessage, tu
 ID_LIMIT = 64  # what Anthropic, and OpenAI for each half of a Responses id, accept
 NAME_LIMIT = 64  # tool names: OpenAI, Anthropic and Google agree
 
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 NO_RESULT = "No result provided"
 _IMAGE_LEFT_OUT = "[An image was left out here: this model cannot see images.]"
 _RESULT_IMAGE_LEFT_OUT = "[The tool returned an image, left out here: this model cannot see images.]"
@@ -47,6 +48,7 @@ _RESULT_IMAGE_LEFT_OUT = "[The tool returned an image, left out here: this model
 _NO_OUTPUT = "[The tool finished and there was no output.]"
 _FAILED_NO_OUTPUT = "[The tool failed and there was no output.]"
 
+_UNSTATED = Model("", "", "").max_tokens
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -75,6 +77,11 @@ def tool_names(tools: Iterable[Any], spell: Callable[[str], str] = wire_name) ->
         taken.add(wire)
         names[tool.name] = wire
     return names
+
+
+def stated_limit(model: Model) -> int | None:
+    """The model's output limit in tokens, if stated; the default is a guess, and a server may refuse it."""
+    return None if model.max_tokens == _UNSTATED else model.max_tokens
 
 
 def arrange(

@@ -20,12 +20,11 @@ from agent.providers._gemini_decode import decode, first_error
 from agent.providers._gemini_endpoint import gemini_credentials, gemini_url
 from agent.providers._gemini_thinking import generation_limits
 from agent.providers._http import EventStream
-from agent.providers._transform import clean, to_json, tool_names
+from agent.providers._transform import NO_PARAMETERS, clean, to_json, tool_names
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
 __all__ = ["build_request", "decode", "stream"]
 
-_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
@@ -86,7 +85,7 @@ def _function(tool: Any, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": names[tool.name],
         "description": tool.description,
-        "parametersJsonSchema": tool.parameters or _NO_PARAMETERS,
+        "parametersJsonSchema": tool.parameters or NO_PARAMETERS,
     }
 
 

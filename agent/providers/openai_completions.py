@@ -17,13 +17,17 @@ from agent.providers._completions_messages import encode_messages, mark_cache
 from agent.providers._exchange import LAST_EVENT_SECONDS, Exchange, exchange
 from agent.providers._http import EventStream
 from agent.providers._openai import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
-from agent.providers._transform import clean, to_json, tool_names, wire_name
+from agent.providers._transform import (
+    NO_PARAMETERS,
+    clean,
+    stated_limit,
+    to_json,
+    tool_names,
+    wire_name,
+)
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
 __all__ = ["build_request", "decode", "stream"]
-
-_MAX_TOKENS_UNSET = Model("", "", "").max_tokens
-_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
@@ -96,10 +100,7 @@ def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str,
         body["stream_options"] = {"include_usage": True}
     if compat.supports_store:
         body["store"] = False
-    # A model described without a limit has the default one, which is a guess: a server may refuse it.
-    limit = options.max_tokens
-    if limit is None and model.max_tokens != _MAX_TOKENS_UNSET:
-        limit = model.max_tokens
+    limit = stated_limit(model) if options.max_tokens is None else options.max_tokens
     if limit:
         body[compat.max_tokens_field] = limit
     if options.temperature is not None:
@@ -153,7 +154,7 @@ def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
 
 
 def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
-    parameters = tool.parameters or _NO_PARAMETERS
+    parameters = tool.parameters or NO_PARAMETERS
     if compat.strip_additional_properties:
         parameters = _without_additional_properties(parameters)
     function = {"name": names[tool.name], "description": tool.description, "parameters": parameters}

@@ -21,14 +21,19 @@ from agent.providers._openai import RESPONSES_PATH, openai_credentials, openai_u
 from agent.providers._responses_compat import Compat, compat_for
 from agent.providers._responses_decode import decode, first_error
 from agent.providers._responses_messages import encode_messages
-from agent.providers._transform import clean, to_json, tool_names, wire_name
+from agent.providers._transform import (
+    NO_PARAMETERS,
+    clean,
+    stated_limit,
+    to_json,
+    tool_names,
+    wire_name,
+)
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
 __all__ = ["build_request", "decode", "stream"]
 
-_MAX_TOKENS_UNSET = Model("", "", "").max_tokens
 _ANTHROPIC_TOOL = re.compile(r"_\d{8}\Z")  # their types end in a date, such as web_search_20250305
-_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
@@ -81,10 +86,7 @@ def _body(model: Model, context: AgentContext, options: StreamOptions, names: Ma
 def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
     """All of the body but the model, the input and the tools."""
     body: dict[str, Any] = {"stream": True, "store": False}
-    # A model described without a limit has the default one, which is a guess: a server may refuse it.
-    limit = options.max_tokens
-    if limit is None and model.max_tokens != _MAX_TOKENS_UNSET:
-        limit = model.max_tokens
+    limit = stated_limit(model) if options.max_tokens is None else options.max_tokens
     if limit:
         body["max_output_tokens"] = limit
     if options.temperature is not None:
@@ -128,7 +130,7 @@ def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]
         "type": "function",
         "name": names[tool.name],
         "description": tool.description,
-        "parameters": tool.parameters or _NO_PARAMETERS,
+        "parameters": tool.parameters or NO_PARAMETERS,
     }
     return function | ({"strict": False} if compat.supports_strict_mode else {})
 
