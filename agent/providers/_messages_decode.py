@@ -100,9 +100,16 @@ def first_error(payload: str) -> str | None:
         return ""
     if type(event) is not dict:
         return ""
-    if error := error_text(event):
+    if error := _error(event):
         return error
     return "" if event.get("type") in ("message_start", "ping") else None
+
+
+def _error(event: dict[str, Any]) -> str:
+    """The error in an event, also in a bare one, as llama.cpp sends it; empty when there is none."""
+    says_error = "code" in event or "error" in text_of(event.get("type"))
+    bare = says_error and isinstance(event.get("message"), str)
+    return error_text({"error": event} if bare else event)
 
 
 class _Block:
@@ -158,7 +165,7 @@ class _Answer:
             case "ping":
                 pass
             case _:
-                self._failure = error_text(event)
+                self._failure = _error(event)
                 self.over = bool(self._failure)
         return ()
 

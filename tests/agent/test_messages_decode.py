@@ -271,6 +271,14 @@ def test_an_error_in_mid_stream_keeps_the_text_and_the_usage() -> None:
     assert message.usage.input == 10
 
 
+def test_a_bare_error_is_told_too() -> None:
+    """llama.cpp sends its own form of an error in this format."""
+    bare = 'event: error\ndata: {"code":500,"message":"no such form","type":"server_error"}\n\n'
+    message = decoded(MS, TB(0), TD(0, "par"), bare)
+    assert (message.text, message.error_message) == ("par", "500 no such form (server_error)")
+    assert [first_error(p) for p in payloads_of(bare)] == [message.error_message]
+
+
 def test_a_failure_after_the_reason_does_not_undo_the_answer() -> None:
     def broken() -> Any:
         yield from payloads_of("".join((MS, TB(0), TD(0, "x"), CS(0), MD("end_turn"))))
