@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 CONTEXT_LINES = 4
@@ -39,12 +39,17 @@ def generate_diff(old: str, new: str, context: int = CONTEXT_LINES) -> Diff:
     """
     if old == new:
         return Diff("", None)
-    before, after = _lines(old), _lines(new)
+    context = context if context > 0 else CONTEXT_LINES
+    # One line more than is shown on each side, so that its being hidden is seen.
+    start, tail = _alike(old, new, context + 1)
+    before, after = _lines(old[start : len(old) - tail]), _lines(new[start : len(new) - tail])
+    above = old.count("\n", 0, start)
+    below = old.count("\n", len(old) - tail) + (tail > 0 and not old.endswith("\n"))
     changes = list(_changes(before, after))
-    rows = _Rows(before, after, context if context > 0 else CONTEXT_LINES)
+    rows = _Rows(before, after, context, above, below)
     return Diff(
         text="\n".join(rows.render(changes)),
-        first_changed_line=max(1, min(changes[0].new_start + 1, len(after))),
+        first_changed_line=above + max(1, min(changes[0].new_start + 1, len(after))),
         added=sum(change.new_end - change.new_start for change in changes),
         removed=sum(change.old_end - change.old_start for change in changes),
     )
@@ -60,6 +65,36 @@ class _Change:
     new_end: int
 
 
+def _alike(old: str, new: str, margin: int) -> tuple[int, int]:
+    """The sizes of what both texts begin and end with: whole lines, but for the `margin` next to the rest."""
+    shorter = min(len(old), len(new))
+    head = _longest(shorter, lambda start, end: old[start:end] == new[start:end])
+    tail = _longest(
+        shorter - head,
+        lambda start, end: old[len(old) - end : len(old) - start] == new[len(new) - end : len(new) - start],
+    )
+    start = head
+    for _ in range(margin + 1):
+        start = old.rfind("\n", 0, max(0, start - 1)) + 1
+    # The first piece of the tail may be half a line.
+    end = len(old) - tail
+    for _ in range(margin + 1):
+        end = old.find("\n", end) + 1 or len(old)
+    return start, len(old) - end
+
+
+def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
+    """The largest length up to `most` to which two texts are equal; compares about twice as much."""
+    known, step = 0, 1 << 16
+    while known < most and step:
+        end = min(known + step, most)
+        if equal(known, end):
+            known = end
+        else:
+            most, step = end, step // 2
+    return known
+
+
 def _lines(text: str) -> list[str]:
     """The lines with their line feeds, so that a missing last one is a difference."""
     lines = [line + "\n" for line in text.split("\n")]
@@ -70,11 +105,12 @@ def _lines(text: str) -> list[str]:
 class _Rows:
     """Writes changes as rows."""
 
-    def __init__(self, before: list[str], after: list[str], context: int) -> None:
+    def __init__(self, before: list[str], after: list[str], context: int, above: int, below: int) -> None:
         self._before = before
         self._after = after
         self._context = context
-        self._width = len(str(max(len(before), len(after), 1)))
+        self._above = above  # lines that were left away before the first; `below`: after the last
+        self._width = len(str(max(above + below + max(len(before), len(after)), 1)))
         self._names_end = bool(before and after) and before[-1].endswith("\n") != after[-1].endswith("\n")
 
     def render(self, changes: list[_Change]) -> Iterator[str]:
@@ -98,7 +134,7 @@ class _Rows:
     def _side(self, sign: str, lines: list[str], start: int, end: int) -> Iterator[str]:
         for number in range(start, end):
             line = lines[number]
-            yield f"{sign}{number + 1:>{self._width}} {line.removesuffix(chr(10))}"
+            yield f"{sign}{self._above + number + 1:>{self._width}} {line.removesuffix(chr(10))}"
             if self._names_end and not line.endswith("\n"):
                 yield _NO_FINAL_NEWLINE
 
