@@ -7,11 +7,12 @@ import re
 from typing import Any
 
 # The words of JSON, exactly: what is taken for whole here, the parser takes too. Nothing backtracks, so that
-# a long text costs its length.
+# a long text costs its length. A repeated group is atomic, `(?>(...)*)`, not possessive, `(...)*+`: before
+# Python 3.11.5 a possessive one with a choice in it matches too little.
 _SPACE = r"[ \t\n\r]*+"
 _HEX = "[0-9a-fA-F]"
-_STRING = rf"""[^"\\]*+(?:\\(?:["\\/bfnrt]|u{_HEX}{{4}})[^"\\]*+)*+"""
-_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+_STRING = rf"""[^"\\]*+(?>(?:\\(?:["\\/bfnrt]|u{_HEX}{{4}})[^"\\]*+)*)"""
+_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?>(?:\.[0-9]++)?)(?>(?:[eE][+-]?+[0-9]++)?)"
 # One token: a bracket or separator, a whole string, or a number or literal. Those are whole only before a
 # separator: `12` could become `123`.
 _TOKEN = re.compile(
@@ -21,8 +22,8 @@ _TOKEN = re.compile(
 # as two escapes; the first half is not whole until it is known what follows.
 _HIGH_HALF = rf"u[dD][89abAB]{_HEX}{{2}}"
 _OPEN_STRING = re.compile(
-    rf"""{_SPACE}"[^"\\]*+(?:\\(?:["\\/bfnrt]|(?!{_HIGH_HALF})u{_HEX}{{4}}"""
-    rf"""|{_HIGH_HALF}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))[^"\\]*+)*+"""
+    rf"""{_SPACE}"[^"\\]*+(?>(?:\\(?:["\\/bfnrt]|(?!{_HIGH_HALF})u{_HEX}{{4}}"""
+    rf"""|{_HIGH_HALF}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))[^"\\]*+)*)"""
 )
 _CLOSERS = {"{": "}", "[": "]"}
 

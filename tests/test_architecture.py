@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from support.imports import ROOT, Import, imports_of, public_definitions
+from support.imports import ROOT, Import, imports_of, public_definitions, sources
 
 PACKAGES = ("agent", "agent_tools")
 
@@ -100,6 +100,19 @@ def test_providers_know_no_loop_and_no_agent() -> None:
 def test_the_loop_reads_nothing_from_the_machine() -> None:
     wrong = [i for i in imports_of("agent") if i.module == "agent.loop" and any(map(i.is_of, THE_MACHINE))]
     assert not wrong, _told(wrong)
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Before Python 3.11.5 such a pattern matches too little; an atomic group does the same, rightly."""
+    possessive = re.compile(r"\)[*+?]\+")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for package in PACKAGES
+        for path in sources(package).values()
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if possessive.search(line) and not line.lstrip().startswith("#")
+    ]
+    assert wrong == []
 
 
 # Run in a fresh interpreter: what does an import load, start, print and touch?
