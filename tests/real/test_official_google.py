@@ -22,6 +22,7 @@ from support.gemini import (
     sent,
     signature,
 )
+from support.official import check_body
 from support.sse_server import SseServer
 
 from agent.messages import (
@@ -48,22 +49,6 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "require
 
 
 # --- the bodies against the package's types ---
-
-
-def check(body: dict[str, Any]) -> None:
-    """Raises for a field or a value that the package's types, which know no others, do not have."""
-    types = genai.types
-    homes = {
-        "systemInstruction": types.Content,
-        "toolConfig": types.ToolConfig,
-        "generationConfig": types.GenerationConfig,
-    }
-    for content in body["contents"]:
-        types.Content.model_validate(content)
-    for tool in body.get("tools", ()):
-        types.Tool.model_validate(tool)
-    for name in body.keys() - {"contents", "tools"}:
-        homes[name].model_validate(body[name])
 
 
 def history(model: Model) -> list[Message]:
@@ -110,14 +95,14 @@ def test_every_body_is_one_the_package_could_send(model: Model) -> None:
     for tools in ([], [Tool("ls", parameters=SCHEMA), Tool("foo.bar", parameters={})]):
         for settings in SETTINGS:
             context = AgentContext("be brief", history(model), tools)
-            check(build_request(model, context, StreamOptions(**settings)))
+            check_body(API, build_request(model, context, StreamOptions(**settings)))
 
 
 def test_the_check_finds_what_is_wrong() -> None:
     from pydantic import ValidationError
 
     good = request([UserMessage("x")])
-    check(good)
+    check_body(API, good)
     for bad in (
         {"contents": [{"role": "user", "parts": [{"txt": "x"}]}]},
         {"generationConfig": {"thinkingConfig": {"thinkingEffort": 1}}},
@@ -125,7 +110,7 @@ def test_the_check_finds_what_is_wrong() -> None:
         {"tools": [{"functions": []}]},
     ):
         with pytest.raises(ValidationError):
-            check(good | bad)
+            check_body(API, good | bad)
 
 
 # --- the same bytes, read by both ---

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
-from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 from support import completions, responses
 from support.completions import IMAGE, Tool, options
+from support.official import check_body
 from support.responses import E, added, call_item, created, delta, done, ended, message_item, reasoning_item
 from support.sse_server import SseServer
 
@@ -37,38 +34,6 @@ pytest.importorskip("openai", reason="the official client is not here: pip insta
 
 
 # --- the bodies against the package's types ---
-
-
-@cache
-def validator(api: str) -> Any:
-    """A validator of request bodies that knows no fields but the package's."""
-    from pydantic import ConfigDict, TypeAdapter
-    from typing_extensions import is_typeddict
-
-    package = "openai.types.chat" if api == CHAT else "openai.types.responses"
-    for home in ("openai.types.shared_params", package):
-        parent = importlib.import_module(home)
-        for found in pkgutil.iter_modules(parent.__path__):
-            for value in vars(importlib.import_module(f"{home}.{found.name}")).values():
-                if is_typeddict(value):
-                    value.__pydantic_config__ = ConfigDict(extra="forbid")
-    name = "CompletionCreateParamsStreaming" if api == CHAT else "ResponseCreateParamsStreaming"
-    module = "completion_create_params" if api == CHAT else "response_create_params"
-    return TypeAdapter(getattr(importlib.import_module(f"{package}.{module}"), name))
-
-
-def consume(value: Any) -> None:
-    """Iterables are validated when they are read."""
-    if isinstance(value, dict):
-        for item in value.values():
-            consume(item)
-    elif not isinstance(value, str) and isinstance(value, Iterable):
-        for item in value:
-            consume(item)
-
-
-def check(api: str, body: dict[str, Any]) -> None:
-    consume(validator(api).validate_python(body))
 
 
 def history(api: str, provider: str = "openai", model: str = "gpt-5") -> list[Message]:
@@ -112,7 +77,7 @@ def test_every_body_is_one_the_package_could_send(api: str, model: Model) -> Non
         for settings in SETTINGS:
             for system in ("", "be brief"):
                 context = AgentContext(system, history(api), tools)
-                check(api, FORMATS[api].build_request(model, context, StreamOptions(**settings)))
+                check_body(api, FORMATS[api].build_request(model, context, StreamOptions(**settings)))
 
 
 def test_the_check_finds_what_is_wrong() -> None:
@@ -120,11 +85,11 @@ def test_the_check_finds_what_is_wrong() -> None:
 
     user = {"role": "user", "content": [{"type": "input_text", "text": "x"}]}
     good = {"model": "m", "stream": True, "input": [user]}
-    check(RESPONSES, good)
+    check_body(RESPONSES, good)
     item = {"type": "message", "role": "assistant", "id": "m", "status": "odd", "content": []}
     for bad in ({"colour": 1}, {"input": [item]}, {"tools": [{"type": "function", "nome": "x"}]}):
         with pytest.raises(ValidationError):
-            check(RESPONSES, good | bad)
+            check_body(RESPONSES, good | bad)
 
 
 # --- the same bytes, read by both ---
