@@ -441,7 +441,7 @@ class _Loop:
 
     def _context(self) -> AgentContext:
         """What is sent: the messages as the hooks see and change them, and the tools as they are now."""
-        messages: Sequence[Message] = list(self.messages)
+        messages: Sequence[Message] = self.messages
         if self.hooks.transform_context is not None:
             changed = self.hooks.transform_context(list(messages))
             messages = messages if changed is None else changed

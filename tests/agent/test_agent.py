@@ -628,6 +628,14 @@ def test_run_gives_what_came_of_it() -> None:
         assert result.pending_calls == ()
 
 
+def test_the_stop_signal_of_a_run_is_set_when_it_has_ended() -> None:
+    with Made("ok", "ok") as made:
+        made.go().go()
+        first, second = (options.cancel for options in made.model.options)
+        assert first is not second
+        assert first.reason == second.reason == "the run has ended"
+
+
 def test_run_raises_when_the_run_failed_and_only_then() -> None:
     with Made([text("half"), error("400 bad request")]) as made:
         with pytest.raises(RunError, match="400 bad request") as caught:

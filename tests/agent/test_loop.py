@@ -89,6 +89,17 @@ def test_a_transform_that_changes_its_list_in_place_changes_no_history() -> None
     assert played.sent() == ["hi", "hi,A,T"]
 
 
+def test_a_converter_that_changes_its_list_in_place_changes_no_history() -> None:
+    def spoil(messages: list[Message]) -> list[Message]:
+        kept = list(messages)
+        messages.clear()
+        return kept
+
+    played = play([call()], "ok", tools=[echo], convert_to_llm=spoil)
+    assert played.sent() == ["hi", "hi,A,T"]
+    assert len(played.new) == 4
+
+
 def test_transform_sees_steering_that_just_came_in() -> None:
     box = Inbox("", "")
     box.steer(UserMessage("steer"))

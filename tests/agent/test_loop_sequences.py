@@ -390,6 +390,11 @@ def test_the_note_is_folded_into_a_follow_up() -> None:
     assert played.new[1].timestamp == 7
 
 
+def test_only_the_first_of_several_follow_ups_takes_the_note() -> None:
+    played = play(CUT, CUT, CUT, CUT, "fine", **queues(inbox(follow_ups="f g", mode="all")))
+    assert played.sent()[-1] == "hi,NOTE+f,g"
+
+
 @pytest.mark.parametrize(
     "unfoldable",
     [UserMessage([TextContent("f")]), AssistantMessage("f"), CustomMessage("note", {"f": 1})],
