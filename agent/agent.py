@@ -46,7 +46,16 @@ from agent.messages import (
 )
 from agent.models import Model, resolve_model
 from agent.retry import RetryPolicy
-from agent.runs import Run, RunMetadata, RunResult, enter_run, is_inside, new_metadata, refuse_inside
+from agent.runs import (
+    Run,
+    RunMetadata,
+    RunResult,
+    enter_run,
+    is_inside,
+    new_metadata,
+    refuse_inside,
+    wait_for,
+)
 from agent.side_query import SideQuery
 from agent.stream import AgentContext, PartialMessage, StreamFn
 from agent.tools import ToolSet
@@ -265,7 +274,7 @@ class Agent:
         refuse_inside(self._key, "Agent.wait_for_idle()")
         with self._lock:  # a run is settled and the agent idle in one step: who has seen one sees the other
             idle = self._idle.is_set()
-        return idle or self._idle.wait(timeout)
+        return idle or wait_for(self._idle, timeout)
 
     def abort(self) -> None:
         """Stop the current run, if any; does not wait. What is queued stays queued."""

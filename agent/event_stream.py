@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from agent import runs
 from agent.events import AgentEnd, Event
 from agent.runs import Run
 
@@ -47,7 +48,7 @@ class EventStream:
         if not self._agent.can_wait():
             raise RuntimeError("a run's own tools, hooks and subscribers can't iterate over its events")
         while True:
-            event = self._events.get()
+            event = self._next()
             if event is None:  # closed by another thread
                 raise StopIteration
             # A run that was just finishing when this one was accepted may still be telling its end.
@@ -57,6 +58,13 @@ class EventStream:
             self._end()
             self.run.wait()
         return event
+
+    def _next(self) -> Event | None:
+        while True:
+            try:
+                return self._events.get(timeout=runs.AIR)
+            except Empty:
+                continue
 
     def close(self) -> None:
         """Abort the run if it has not ended, and wait for it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
@@ -87,6 +89,21 @@ def refuse_inside(agent_key: object, what: str) -> None:
         )
 
 
+# On Windows, Ctrl-C does not reach a thread that waits without end; it reaches one that comes up for air.
+AIR: float | None = 0.1 if sys.platform == "win32" else None
+
+
+def wait_for(event: threading.Event, timeout: float | None) -> bool:
+    """`event.wait(timeout)`, which Ctrl-C interrupts wherever we run."""
+    if AIR is None:
+        return event.wait(timeout)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while not event.wait(AIR if deadline is None else min(AIR, max(0.0, deadline - time.monotonic()))):
+        if deadline is not None and time.monotonic() >= deadline:
+            return False
+    return True
+
+
 class Run:
     """A handle on one run, returned by `prompt()` and `resume()`.
 
@@ -123,7 +140,7 @@ class Run:
         Raises RuntimeError inside a run of the same agent.
         """
         refuse_inside(self._agent_key, "Run.wait()")
-        return self._finished.wait(timeout)
+        return wait_for(self._finished, timeout)
 
     def result(self, timeout: float | None = None) -> RunResult:
         """What came of the run, waiting for its end.

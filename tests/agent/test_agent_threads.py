@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.runs import NO_WAITS, assert_events_balance, labels, story, until
 
+import agent.runs
 from agent import Agent, AgentTool, tool
 from agent.errors import AgentBusyError, AgentError
 from agent.events import AgentEnd, AgentStart, AutoResume, Event, MessageUpdate, ToolExecutionStart, TurnEnd
@@ -520,6 +521,23 @@ def test_many_threads_may_wait_for_one_run() -> None:
         assert results == ["end_turn"] * 20
 
 
+@pytest.mark.parametrize("air", [None, 0.01], ids=["unix", "windows"])
+def test_waits_end_in_time_also_where_they_come_up_for_air(
+    air: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent.runs, "AIR", air)
+    gate = Gate()
+    with Agent(ScriptedModel().model, stream_fn=gate.stream) as mine:
+        stream = mine.stream("hi")
+        assert not stream.run.wait(0.03)
+        assert not mine.wait_for_idle(0.03)
+        assert not stream.run.wait(0)
+        threading.Timer(0.03, gate.go.set).start()
+        assert [event.type for event in stream][-1] == "agent_end"
+        assert stream.run.wait()
+        assert mine.wait_for_idle()
+
+
 # --- signals ---------------------------------------------------------------------------------------
 
 
@@ -597,8 +615,8 @@ def test_a_hundred_agents_run_at_once() -> None:
     everybody.wait(30)  # can only be passed when all hundred tools run at the same time
     for number, run in enumerate(runs):
         assert labels(run.result(30).messages) == f"{number},A,T,A"
-    for agent in agents:
-        agent.close()
+    for mine in agents:
+        mine.close()
 
 
 def test_tools_changed_from_many_threads_keep_the_others() -> None:
