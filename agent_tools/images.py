@@ -177,7 +177,9 @@ def _resize(data: bytes, mime: str, limits: _Limits, as_type: str) -> ResizedIma
 
     pixels = _decode(_open(data, mime), target if orientation < 5 else (target[1], target[0]))
     upright = _turn(pixels, orientation)
-    encoded, encoded_mime, size = _fit(upright, target, limits, as_type)
+    # What came as a JPEG has lost what a PNG would keep.
+    wanted_type = as_type or (mime if mime == "image/jpeg" else "")
+    encoded, encoded_mime, size = _fit(upright, target, limits, wanted_type)
     return ResizedImage(encoded, encoded_mime, width, height, *size, True)
 
 
@@ -254,8 +256,8 @@ def _is_whole(image: ImageFile.ImageFile, data: bytes, mime: str) -> bool:
 
 def _decode(image: ImageFile.ImageFile, wanted: tuple[int, int]) -> Image.Image:
     """The pixels as L, RGB or RGBA, where a JPEG may come at half, a quarter or an eighth of its size."""
-    # Twice the wanted size leaves the resampling enough to work with.
-    image.draft(None, (wanted[0] * 2, wanted[1] * 2))
+    # The decoder's own reduction filters as well as resampling does; that takes the rest, less than a half.
+    image.draft(None, wanted)
     _check_size(*image.size)
     image.load()
     if image.mode.startswith("I"):
