@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from agent_tools.matching import MAX_OCCURRENCES, Haystack, Match
+from agent_tools.matching import MAX_OCCURRENCES, Haystack, Match, with_line_feeds
 from agent_tools.nearest import nearest_lines
 from agent_tools.text import DecodedText, damaged_utf8, decode, displayable, encode_argument, latin_1
 from agent_tools.tool import Arguments, ToolFailure
@@ -94,11 +94,12 @@ def apply_edits(data: bytes, replacements: Sequence[Replacement], path: str) -> 
     failures: list[ToolFailure] = []
     for decoded in _readings(data):
         try:
-            splices = _splices(Haystack(decoded.text), replacements, path)
+            haystack = Haystack(decoded.text)
+            splices = _splices(haystack, replacements, path)
         except ToolFailure as failure:
             failures.append(failure)
         else:
-            return _spliced(data, decoded, splices, path)
+            return _spliced(data, decoded, haystack.lf, splices, path)
     raise failures[0]
 
 
@@ -132,13 +133,16 @@ def _splices(haystack: Haystack, replacements: Sequence[Replacement], path: str)
     if failures:
         raise ToolFailure("\n".join(failures))
     splices.sort(key=lambda splice: splice.match.start)
-    _refuse_overlaps(splices)
+    _refuse_overlaps(haystack, splices)
     return splices
 
 
-def _spliced(data: bytes, decoded: DecodedText, splices: list[_Splice], path: str) -> Edited:
-    text = _joined(decoded.text, splices)
-    new = _encoded(decoded, text, path)
+def _spliced(data: bytes, decoded: DecodedText, lf: str, splices: list[_Splice], path: str) -> Edited:
+    if decoded.encoding == "utf-8" and decoded.text.isascii():
+        new, text = _joined_ascii(data, decoded, splices)
+    else:
+        text = _joined(decoded.text, splices)
+        new = _encoded(decoded, text, path)
     if new == data:
         raise ToolFailure(
             f"No changes made to {path}: the replacement is identical to what is there. "
@@ -146,8 +150,8 @@ def _spliced(data: bytes, decoded: DecodedText, splices: list[_Splice], path: st
         )
     return Edited(
         data=new,
-        before=displayable(decoded.text.replace("\r\n", "\n")),
-        after=displayable(text.replace("\r\n", "\n")),
+        before=displayable(lf),
+        after=displayable(with_line_feeds(text)),
         was_forgiving=not all(splice.match.is_exact for splice in splices),
     )
 
@@ -171,14 +175,14 @@ def _splice(haystack: Haystack, replacement: Replacement, path: str, name: str) 
 
 def _only_match(haystack: Haystack, quoted: str, path: str) -> Match:
     if not haystack.text and not quoted:
-        return Match(0, 0, 1, True)  # the one way to edit an empty file
+        return Match(0, 0, True)  # the one way to edit an empty file
     matches = haystack.find(quoted)
     if len(matches) == 1:
         return matches[0]
     if not quoted.removeprefix("\ufeff"):
         raise ToolFailure("oldText must not be empty. Quote the text to replace, or use write.")
     if matches:
-        raise ToolFailure(_ambiguous(matches, path))
+        raise ToolFailure(_ambiguous(haystack, matches, path))
     if not quoted.strip():
         raise ToolFailure(f"oldText must not be empty; it holds only blanks that {path} does not.")
     nearest = nearest_lines(haystack.lf, quoted.replace("\r\n", "\n"))
@@ -189,8 +193,8 @@ def _only_match(haystack: Haystack, quoted: str, path: str) -> Match:
     )
 
 
-def _ambiguous(matches: list[Match], path: str) -> str:
-    lines = list(dict.fromkeys(str(match.line) for match in matches))
+def _ambiguous(haystack: Haystack, matches: list[Match], path: str) -> str:
+    lines = list(dict.fromkeys(map(str, haystack.lines(matches))))
     places = ", ".join(lines[:_LISTED_LINES]) + (", ..." if len(lines) > _LISTED_LINES else "")
     count = f"{len(matches)}" if len(matches) < MAX_OCCURRENCES else f"at least {MAX_OCCURRENCES}"
     where = f"line{'s' * (len(lines) > 1)} {places}"
@@ -200,12 +204,23 @@ def _ambiguous(matches: list[Match], path: str) -> str:
     )
 
 
-def _refuse_overlaps(splices: list[_Splice]) -> None:
+def _refuse_overlaps(haystack: Haystack, splices: list[_Splice]) -> None:
     for one, other in pairwise(splices):
         if other.match.start < one.match.end or other.match.start == one.match.start:
-            raise ToolFailure(
-                f"{one.name} and {other.name} overlap at line {other.match.line}. Make one edit of them."
-            )
+            line = next(haystack.lines([other.match]))
+            raise ToolFailure(f"{one.name} and {other.name} overlap at line {line}. Make one edit of them.")
+
+
+def _joined_ascii(data: bytes, decoded: DecodedText, splices: list[_Splice]) -> tuple[bytes, str]:
+    """The new bytes and their text, by copying the file once; places in the text are places in its bytes."""
+    body = memoryview(data)[len(decoded.bom) :]
+    pieces: list[memoryview | bytes] = [decoded.bom]
+    position = 0
+    for splice in splices:
+        pieces += (body[position : splice.start], splice.text.encode())
+        position = splice.end
+    new = b"".join([*pieces, body[position:]])
+    return new, new[len(decoded.bom) :].decode()
 
 
 def _joined(text: str, splices: list[_Splice]) -> str:

@@ -18,7 +18,8 @@ def found(text: str, quoted: str) -> list[str]:
 
 
 def lines_of(text: str, quoted: str) -> list[int]:
-    return [match.line for match in Haystack(text).find(quoted)]
+    haystack = Haystack(text)
+    return list(haystack.lines(haystack.find(quoted)))
 
 
 @pytest.mark.parametrize(
