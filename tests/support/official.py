@@ -23,8 +23,9 @@ _TYPED = {
     ),
     "anthropic-messages": (
         "anthropic",
-        ("anthropic.types.shared_params", "anthropic.types"),
-        "anthropic.types.message_create_params.MessageCreateParamsStreaming",
+        ("anthropic.types", "anthropic.types.beta"),
+        # Of the beta API, which is the other one with compaction.
+        "anthropic.types.beta.message_create_params.MessageCreateParamsStreaming",
     ),
 }
 PACKAGES = {api: package for api, (package, _, _) in _TYPED.items()} | {
@@ -58,8 +59,9 @@ def _validator(api: str) -> Any:
         parent = importlib.import_module(home)
         for found in pkgutil.iter_modules(parent.__path__):
             for value in vars(importlib.import_module(f"{home}.{found.name}")).values():
-                if is_typeddict(value):
-                    value.__pydantic_config__ = ConfigDict(extra="forbid")
+                if is_typeddict(value):  # some have settings of their own, such as a schema's open end
+                    own = getattr(value, "__pydantic_config__", {})
+                    value.__pydantic_config__ = ConfigDict(extra="forbid") | own
     module, _, name = request.rpartition(".")
     return TypeAdapter(getattr(importlib.import_module(module), name))
 

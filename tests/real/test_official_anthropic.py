@@ -36,6 +36,7 @@ from support.messages import (
     said,
     start,
 )
+from support.official import check_body
 from support.sse_server import SseServer
 
 from agent.catalogue import known_models
@@ -53,26 +54,6 @@ from agent.messages import (
 anthropic = pytest.importorskip("anthropic", reason="the official client is not here: pip install anthropic")
 
 # --- our requests, judged by the types of the official client ---
-
-
-@pytest.fixture(scope="module")
-def judge() -> Any:
-    """Validates a body as the beta API's request; unknown fields are refused wherever they stand."""
-    from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-    from pydantic import ConfigDict, TypeAdapter
-
-    # In a list, for a type of its own would not take a configuration.
-    adapter: Any = TypeAdapter(list[MessageCreateParamsStreaming], config=ConfigDict(extra="forbid"))
-    return lambda body: exhausted(adapter.validate_python([body]))[0]
-
-
-def exhausted(value: Any) -> Any:
-    """The value with its lazily validated sequences read to the end."""
-    if isinstance(value, dict):
-        return {key: exhausted(item) for key, item in value.items()}
-    if isinstance(value, str | bytes | int | float | None):
-        return value
-    return [exhausted(item) for item in value]
 
 
 SEARCH = ServerContent(
@@ -116,32 +97,32 @@ HISTORY: list[Message] = [
         {"api_key": "sk-ant-oat-x"},
     ],
 )
-def test_a_request_is_one_the_official_types_allow(judge: Any, more: dict[str, Any]) -> None:
+def test_a_request_is_one_the_official_types_allow(more: dict[str, Any]) -> None:
     parameters = {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False}
     body = request(HISTORY, system="s", tools=[Tool("ls"), Tool("x y", "d", parameters)], **more)
-    assert judge(body)["messages"]
+    check_body(API, body)
 
 
 @pytest.mark.parametrize("name", [n for n, m in known_models().items() if m.api == API])
-def test_every_level_of_every_claude_is_asked_for_in_allowed_words(judge: Any, name: str) -> None:
+def test_every_level_of_every_claude_is_asked_for_in_allowed_words(name: str) -> None:
     model = known_models()[name]
     for level in ("", *model.available_thinking_levels):
-        judge(request(model=model, reasoning=level))
+        check_body(API, request(model=model, reasoning=level))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(histories(API, "anthropic", "claude-x"))
-def test_no_history_makes_a_request_that_the_types_refuse(judge: Any, history: list[Message]) -> None:
+def test_no_history_makes_a_request_that_the_types_refuse(history: list[Message]) -> None:
     """Without blocks of the server: those are the server's own words, which we do not judge."""
     spoken = [m for m in history if not has_server_block(m)]
-    judge(request(spoken))
+    check_body(API, request(spoken))
 
 
 def has_server_block(message: Message) -> bool:
     return isinstance(message, AssistantMessage) and any(b.type == "server" for b in message.content)
 
 
-def test_the_judge_is_awake(judge: Any) -> None:
+def test_the_judge_is_awake() -> None:
     body = request([UserMessage("a")], tools=[Tool("ls")])
     for spoil in (
         lambda b: b["messages"][0]["content"].append({"type": "txt", "text": "x"}),
@@ -152,7 +133,7 @@ def test_the_judge_is_awake(judge: Any) -> None:
         spoiled = json.loads(json.dumps(body))
         spoil(spoiled)
         with pytest.raises(ValueError, match="validation error"):
-            judge(spoiled)
+            check_body(API, spoiled)
 
 
 # --- the same bytes, read by both ---
