@@ -196,7 +196,7 @@ def assistant_blocks(
             case TextContent():
                 kept = _text(block.text, block.signature if same_model else None)
                 if kept is None and signed_blanks and same_model and block.signature:
-                    kept = block
+                    kept = block if clean(block.text) == block.text else None
             case ThinkingContent():
                 kept = _thinking(block, same_provider, same_model)
             case ToolCall():

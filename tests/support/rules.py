@@ -71,6 +71,10 @@ def _completions_content(content: Any) -> None:
 # --- OpenAI Responses ---
 
 
+_SERVERS = ("x", "web_search_call")
+_AFTER_REASONING = ("reasoning", "message", "function_call", *_SERVERS)
+
+
 def check_responses(items: list[dict[str, Any]]) -> None:
     """The rules of OpenAI for `input`; AssertionError names the first that is broken."""
     waiting: list[str] = []
@@ -90,7 +94,7 @@ def check_responses(items: list[dict[str, Any]]) -> None:
             _responses_call(item, used)
             waiting.append(item["call_id"])
         elif kind == "reasoning":
-            assert items[number + 1].get("type") in ("reasoning", "message", "function_call", "x")
+            assert items[number + 1].get("type") in _AFTER_REASONING
             assert "summary" in item
         else:
             assert not waiting, "nothing stands between calls and results"
@@ -117,8 +121,8 @@ def _responses_said(kind: str, item: dict[str, Any], number: int) -> None:
         assert item["content"], "no empty message"
         assert all(part.get("text", "x").strip() for part in item["content"]), "no blank part"
     else:
-        assert kind in ("x", "system", "developer")
-        assert kind == "x" or number == 0, "the system prompt comes first"
+        assert kind in (*_SERVERS, "system", "developer")
+        assert kind in _SERVERS or number == 0, "the system prompt comes first"
 
 
 # --- Anthropic's Messages ---
