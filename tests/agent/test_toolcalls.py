@@ -526,6 +526,19 @@ def test_no_gate_is_asked_for_cut_or_broken_calls() -> None:
     assert asked == []
 
 
+def test_once_the_run_is_aborted_no_gate_is_asked_and_nothing_runs() -> None:
+    asked: list[str] = []
+    token = CancelToken()
+
+    def abort(info: ToolCallInfo) -> None:
+        asked.append(info.id)
+        token.cancel()
+
+    played = gated(abort, call("c1"), call("c2"), cancel=token)
+    assert asked == ["c1"]
+    assert [r.text for r in results(played)] == ["aborted", "aborted"]
+
+
 # --- after_tool ------------------------------------------------------------------------------------
 
 
