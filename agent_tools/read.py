@@ -124,7 +124,7 @@ def _blocks(head: bytes, file: BinaryIO, context: Any) -> Iterator[bytes]:
 def _text(arguments: ReadArguments, path: str, blocks: Iterator[bytes]) -> Result:
     is_part = arguments.offset is not None or arguments.limit is not None
     # Line 0 or less can only mean the beginning.
-    window = read_window(blocks, max(1, arguments.offset or 1), arguments.limit)
+    window = read_window(blocks, max(1, arguments.offset or 1), arguments.limit, hashed=not is_part)
     if not is_part and arguments.if_hash == window.hash:
         return _unchanged(arguments.path, window.hash)
     if window.is_binary:

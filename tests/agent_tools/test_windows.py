@@ -77,3 +77,14 @@ def test_the_size_of_a_line_too_long_to_show_is_known() -> None:
 def test_the_size_is_right_when_the_line_ends_with_a_block() -> None:
     window = read_window(blocks(b"y" * 300_000 + b"\nz\n", 1000), 1)
     assert (window.first_line_bytes, window.total_lines) == (300_000, 2)
+
+
+@pytest.mark.parametrize("size", [100, 1000, 4096])
+def test_long_and_short_lines_in_turns_are_counted_alike(size: int) -> None:
+    data = b"".join((b"y" * 700 + b"\n") * (turn % 3) + b"\n" * turn + b"z\r\n" * 9 for turn in range(300))
+    lines = data.split(b"\n")
+    for first in (1, 2000, len(lines) - 1):
+        window = read_window(blocks(data, size), first, 1, hashed=False)
+        assert window.total_lines == len(lines) - 1
+        assert window.shown.content.encode().removesuffix(b"\n") == lines[first - 1]
+        assert window.hash == ""
