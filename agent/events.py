@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent.json_values import json_value
-from agent.messages import Message, ToolResultMessage, message_to_json, usage_to_json
+from agent.messages import (
+    Message,
+    ToolCall,
+    ToolResultMessage,
+    block_to_json,
+    message_to_json,
+    usage_to_json,
+)
 from agent.runs import RunMetadata, Stop
 from agent.stream import PartialMessage, StreamEvent, stream_event_to_json
 from agent.usage import ZERO_USAGE, Usage
@@ -56,11 +63,17 @@ class AgentStart(Event):
 
 @dataclass(slots=True)
 class AgentEnd(Event):
-    """A run is over: its messages, why it stopped and, for `error`, the text."""
+    """A run is over: its messages, why it stopped and, for `error`, the text.
+
+    `pending_calls` wait for a resolution, with the arguments that a gate gave them. `cause` is the exception
+    that ended the run, if it was a hook's; it is not part of the JSON form.
+    """
 
     messages: tuple[Message, ...]
     stop: Stop = "end_turn"
     error: str = ""
+    pending_calls: tuple[ToolCall, ...] = ()
+    cause: BaseException | None = None
     type: ClassVar[str] = "agent_end"
 
 
@@ -73,7 +86,10 @@ class TurnStart(Event):
 
 @dataclass(slots=True)
 class TurnEnd(Event):
-    """A turn is over. `usage` is the run's so far, this turn included."""
+    """A turn is over. `usage` is the run's so far, this turn included.
+
+    `message` is None when the turn's answer was discarded.
+    """
 
     message: Message | None
     tool_results: tuple[ToolResultMessage, ...] = ()
@@ -163,6 +179,43 @@ class AutoResume(Event):
     type: ClassVar[str] = "auto_resume"
 
 
+@dataclass(slots=True)
+class CandidateDiscarded(Event):
+    """The answer of that turn was not accepted: what was shown of it is not part of the conversation."""
+
+    turn: int
+    type: ClassVar[str] = "candidate_discarded"
+
+
+@dataclass(slots=True)
+class MaxTurnsReached(Event):
+    """The run has used up its turns with work left to do."""
+
+    turns: int
+    type: ClassVar[str] = "max_turns_reached"
+
+
+@dataclass(slots=True)
+class AgentParked(Event):
+    """The run has answered and waits for a reply."""
+
+    payload: Any = None
+    type: ClassVar[str] = "agent_parked"
+
+
+@dataclass(slots=True)
+class QueueUpdate(Event):
+    """A queue of the agent has changed; both as they are now, oldest first.
+
+    Told during runs, at the latest before the run's next event; what changed between two runs is told at the
+    beginning of the next.
+    """
+
+    steering: list[Message] = field(default_factory=list)
+    follow_ups: list[Message] = field(default_factory=list)
+    type: ClassVar[str] = "queue_update"
+
+
 def event_to_json(event: Event) -> dict[str, Any]:
     """The event as JSON data: `type`, `time`, `run_id` and its own fields in snake_case.
 
@@ -187,7 +240,12 @@ def _fields_to_json(event: Event) -> dict[str, Any]:
         case MessageStart() | MessageEnd():
             return {"message": _message(event.message)}
         case AgentEnd():
-            data = {"messages": [_message(m) for m in event.messages], "stop": event.stop}
+            data: dict[str, Any] = {
+                "messages": [_message(m) for m in event.messages],
+                "stop": event.stop,
+            }
+            if event.pending_calls:
+                data["pending_calls"] = [block_to_json(call) for call in event.pending_calls]
             return data | {"error": event.error} if event.error else data
         case TurnEnd():
             return {
@@ -207,6 +265,17 @@ def _fields_to_json(event: Event) -> dict[str, Any]:
             return _call_to_json(event) | {"result": _result(event.result), "is_error": event.is_error}
         case StreamRetry() | AutoResume():
             return {"attempt": event.attempt, "error_message": event.error_message}
+        case QueueUpdate():
+            return {
+                "steering": [_message(m) for m in event.steering],
+                "follow_ups": [_message(m) for m in event.follow_ups],
+            }
+        case CandidateDiscarded():
+            return {"turn": event.turn}
+        case MaxTurnsReached():
+            return {"turns": event.turns}
+        case AgentParked():
+            return {"payload": event.payload}
     return {}
 
 

@@ -1,186 +1,153 @@
-"""Every point where an application can step into a run, what each is told, and how two sets of hooks merge.
+"""Every point where an application can step into a run, and how two sets of hooks merge.
 
 Hooks run on the worker thread, one at a time, with no lock held. What follows when one raises is part of its
 contract, and nothing fails open: `before_tool` denies the call and the model sees the text; `after_tool`
-makes an error result; `transform_context` makes an errored turn; `should_stop_after_turn` is logged and
-counts as False.
+makes an error result; `transform_context` and `on_request` make an errored turn; guardrails reject;
+`candidate_answer`, `prepare_turn` and `on_truncated` end the run in `error`; queue polls, stop tests and
+`before_park` are logged and count as nothing and False.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-from agent.cancel import CancelToken
+from agent.decisions import (
+    KEEP,
+    Candidate,
+    CandidateInfo,
+    InputInfo,
+    OutputInfo,
+    RequestUpdate,
+    RunInfo,
+    ToolCallInfo,
+    ToolDecision,
+    ToolOverride,
+    ToolResultInfo,
+    Truncation,
+    TruncationInfo,
+    TurnUpdate,
+)
 from agent.errors import ConfigurationError
-from agent.messages import AssistantMessage, Message, ToolResultMessage, UserBlock
-from agent.runs import RunMetadata
-from agent.stream import AgentContext
-from agent.tools import ToolResult
-from agent.usage import ZERO_USAGE, Usage
+from agent.messages import Message
+from agent.stream import AgentContext, StreamOptions
 
-
-@dataclass(frozen=True, slots=True)
-class ToolCallInfo:
-    """A tool call that is about to run. `turn` counts from 1, `batch_index` from 0.
-
-    `cancel` is the run's stop signal: a hook that waits, for a person say, waits on it too, or an abort can't
-    free it.
-    """
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    turn: int = 1
-    batch_index: int = 0
-    batch_size: int = 1
-    run: RunMetadata | None = None
-    cancel: CancelToken = field(default_factory=CancelToken)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResultInfo:
-    """A tool call that has run, and its result. `cancel` is the run's stop signal."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    turn: int
-    batch_index: int
-    batch_size: int
-    run: RunMetadata | None
-    result: ToolResult
-    cancel: CancelToken = field(default_factory=CancelToken)
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """A run after a turn: its turns and usage so far, and the turn's answer and results.
-
-    `cancel` is the run's stop signal.
-    """
-
-    run: RunMetadata | None = None
-    turns: int = 0
-    usage: Usage = ZERO_USAGE
-    message: AssistantMessage | None = None
-    tool_results: tuple[ToolResultMessage, ...] = ()
-    context: AgentContext | None = None
-    new_messages: tuple[Message, ...] = ()
-    cancel: CancelToken = field(default_factory=CancelToken)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDecision:
-    """What `before_tool` answers; made by `allow` and `deny`."""
-
-    action: Literal["allow", "deny", "pause"]
-    reason: str = ""
-    updated_input: dict[str, Any] | None = None
-
-    @classmethod
-    def allow(cls, updated_input: dict[str, Any] | None = None) -> ToolDecision:
-        """Let the call run, with other arguments if given. They are not checked against the schema."""
-        return cls("allow", "", updated_input)
-
-    @classmethod
-    def deny(cls, reason: str = "", updated_input: dict[str, Any] | None = None) -> ToolDecision:
-        """Do not run the call; the model gets the reason as an error result."""
-        return cls("deny", reason, updated_input)
-
-    @classmethod
-    def pause(cls, updated_input: dict[str, Any] | None = None) -> ToolDecision:
-        """Stop the run until the call is resolved."""
-        raise ConfigurationError("ToolDecision.pause is not supported yet")
-
-
-class _Keep:
-    """Stands for an override that was not given."""
-
-    def __repr__(self) -> str:
-        return "KEEP"
-
-
-KEEP = _Keep()
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOverride:
-    """What `after_tool` changes of a result; what is left out stays as it is."""
-
-    content: str | Sequence[UserBlock] | _Keep = KEEP
-    is_error: bool | _Keep = KEEP
-    terminate: bool | _Keep = KEEP
-
-    def apply(self, result: ToolResult) -> ToolResult:
-        """The result with the given parts replaced."""
-        return ToolResult(
-            result.content if isinstance(self.content, _Keep) else self.content,
-            result.details,
-            result.meta,
-            result.is_error if isinstance(self.is_error, _Keep) else self.is_error,
-            result.terminate if isinstance(self.terminate, _Keep) else self.terminate,
-        )
-
+__all__ = [
+    "KEEP",
+    "Candidate",
+    "CandidateInfo",
+    "Hooks",
+    "InputInfo",
+    "OutputInfo",
+    "RequestUpdate",
+    "RunInfo",
+    "ToolCallInfo",
+    "ToolDecision",
+    "ToolOverride",
+    "ToolResultInfo",
+    "Truncation",
+    "TruncationInfo",
+    "TurnUpdate",
+    "merge_hooks",
+]
 
 BeforeTool = Callable[[ToolCallInfo], ToolDecision | None]
 AfterTool = Callable[[ToolResultInfo], ToolOverride | None]
 TransformContext = Callable[[list[Message]], Sequence[Message] | None]
-ShouldStop = Callable[[RunInfo], bool]
+OnRequest = Callable[[AgentContext, StreamOptions], tuple[AgentContext, StreamOptions] | None]
+InputGuardrail = tuple[str, Callable[[InputInfo], object]]
+OutputGuardrail = tuple[str, Callable[[OutputInfo], object]]
+CandidateAnswer = Callable[[CandidateInfo], Candidate | None]
+PrepareTurn = Callable[[RunInfo], TurnUpdate | None]
+StopTest = Callable[[RunInfo], bool]
+PollMessages = Callable[[], Sequence[Message]]
+BeforePark = Callable[[RunInfo], Any]
+OnTruncated = Callable[[TruncationInfo], Truncation | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """A set of hooks; None leaves a point alone.
+    """A set of hooks; None leaves a point alone. In the order of a run:
 
-    `before_tool(ToolCallInfo)` returns None or a ToolDecision, and is asked for all calls of an answer before
-    the first of them runs; `after_tool(ToolResultInfo)` returns None or a ToolOverride;
-    `transform_context(messages)` returns what to send instead, or None; `should_stop_after_turn(RunInfo)`
-    returns True to end the run.
+    - `input_guardrails`, pairs of a name and a function: once, before anything is stored. Raising rejects.
+    - `transform_context(messages)`: what to send instead; None as it is. Never stored.
+    - `on_request(context, options)`: may change both in place, or return other ones. For this request only.
+    - `output_guardrails`: for each answer without tool calls, before it is stored. Raising rejects.
+    - `candidate_answer(CandidateInfo)`: the same moment; None or a `Candidate`.
+    - `on_truncated(TruncationInfo)`: an answer was cut by the output limit; None or a `Truncation`.
+    - `before_tool(ToolCallInfo)`: None or a `ToolDecision`; for all calls of an answer before the first runs.
+    - `after_tool(ToolResultInfo)`: None or a `ToolOverride`, as each tool ends; for denied calls too with
+      `after_tool_sees_denied`.
+    - `prepare_turn(RunInfo)`: after each turn but one that paused; None or a `TurnUpdate`.
+    - `should_stop_after_turn(RunInfo)`: True ends the run, whatever waits. `stop_when(RunInfo)`: the same,
+      but asked only when the run would go on, after the limits.
+    - `steering_messages()`, `follow_up_messages()`: polled beside the queues.
+    - `before_park(RunInfo)`: the payload of the `agent_parked` event.
     """
 
     before_tool: BeforeTool | None = None
     after_tool: AfterTool | None = None
     transform_context: TransformContext | None = None
-    on_request: Any = None
-    input_guardrails: Sequence[Any] = ()
-    output_guardrails: Sequence[Any] = ()
-    candidate_answer: Any = None
-    prepare_turn: Any = None
-    should_stop_after_turn: ShouldStop | None = None
-    stop_when: Any = None
-    steering_messages: Any = None
-    follow_up_messages: Any = None
-    before_park: Any = None
-    on_truncated: Any = None
+    on_request: OnRequest | None = None
+    input_guardrails: Sequence[InputGuardrail] = ()
+    output_guardrails: Sequence[OutputGuardrail] = ()
+    candidate_answer: CandidateAnswer | None = None
+    prepare_turn: PrepareTurn | None = None
+    should_stop_after_turn: StopTest | None = None
+    stop_when: StopTest | None = None
+    steering_messages: PollMessages | None = None
+    follow_up_messages: PollMessages | None = None
+    before_park: BeforePark | None = None
+    on_truncated: OnTruncated | None = None
     after_tool_sees_denied: bool = False
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            if entry.name not in _SUPPORTED and getattr(self, entry.name) not in (None, (), [], False):
-                raise ConfigurationError(f"Hooks({entry.name}=...) is not supported yet")
+        for kind in ("input_guardrails", "output_guardrails"):
+            guards = tuple(getattr(self, kind) or ())
+            for guard in guards:
+                _check_guardrail(kind, guard)
+            object.__setattr__(self, kind, guards)
 
 
-_SUPPORTED = frozenset(("before_tool", "after_tool", "transform_context", "should_stop_after_turn"))
+def _check_guardrail(kind: str, guard: Any) -> None:
+    if isinstance(guard, tuple | list) and len(guard) == 2:
+        name, function = guard
+        if isinstance(name, str) and name and callable(function):
+            return
+    raise ConfigurationError(f"{kind} must be pairs of a name and a function, not {guard!r}")
 
 
 def merge_hooks(*hooks: Hooks | None) -> Hooks:
     """One set that acts as all of them, in order.
 
-    `before_tool`: the first denial wins, and each sees the arguments as the ones before changed them.
+    `before_tool`: the first denial or pause wins; each sees the arguments as the ones before changed them.
     `after_tool`: each sees the result as the ones before left it, and a `terminate=True` of any stays.
-    `transform_context`: one after the other, each with a list of its own. `should_stop_after_turn`: True when
-    any says so.
+    `transform_context`, `on_request`: one after the other. Guardrails: all, in order. `candidate_answer`: the
+    first that does not accept wins. `prepare_turn`: all are asked, later fields win, the first error stays.
+    Stop tests: True when any says so. Queue polls: joined. `before_park`, `on_truncated`: the last answer
+    that is not None.
     """
     sets = [item for item in hooks if item is not None]
     if len(sets) == 1:
         return sets[0]
+    sees_denied = any(h.after_tool_sees_denied and h.after_tool for h in sets)
     return Hooks(
         before_tool=_merge([h.before_tool for h in sets], _all_gates),
-        after_tool=_merge([h.after_tool for h in sets], _all_overrides),
+        after_tool=_merge([_for_its_calls(h, sees_denied) for h in sets], _all_overrides),
         transform_context=_merge([h.transform_context for h in sets], _all_transforms),
+        on_request=_merge([h.on_request for h in sets], _all_requests),
+        input_guardrails=tuple(guard for h in sets for guard in h.input_guardrails),
+        output_guardrails=tuple(guard for h in sets for guard in h.output_guardrails),
+        candidate_answer=_merge([h.candidate_answer for h in sets], _all_candidates),
+        prepare_turn=_merge([h.prepare_turn for h in sets], _all_preparations),
         should_stop_after_turn=_merge([h.should_stop_after_turn for h in sets], _any_stop),
+        stop_when=_merge([h.stop_when for h in sets], _any_stop),
+        steering_messages=_merge([h.steering_messages for h in sets], _all_messages),
+        follow_up_messages=_merge([h.follow_up_messages for h in sets], _all_messages),
+        before_park=_merge([h.before_park for h in sets], _last_given),
+        on_truncated=_merge([h.on_truncated for h in sets], _last_given),
+        after_tool_sees_denied=sees_denied,
     )
 
 
@@ -206,26 +173,25 @@ def _all_gates(gates: list[BeforeTool]) -> BeforeTool:
     return before_tool
 
 
+def _for_its_calls(hooks: Hooks, shown_denied: bool) -> AfterTool | None:
+    """The set's `after_tool`, kept from denied calls that are shown because another set asks for them."""
+    after_tool = hooks.after_tool
+    if after_tool is None or hooks.after_tool_sees_denied or not shown_denied:
+        return after_tool
+    return lambda info: None if info.denied else after_tool(info)
+
+
 def _all_overrides(overriders: list[AfterTool]) -> AfterTool:
     def after_tool(info: ToolResultInfo) -> ToolOverride | None:
         merged = ToolOverride()
         for overrider in overriders:
             override = overrider(info)
             if override is not None:
-                merged = _merged_override(merged, override)
+                merged = merged.then(override)
                 info = replace(info, result=merged.apply(info.result))
         return None if merged == ToolOverride() else merged
 
     return after_tool
-
-
-def _merged_override(first: ToolOverride, second: ToolOverride) -> ToolOverride:
-    keep_terminate = first.terminate is True or isinstance(second.terminate, _Keep)
-    return ToolOverride(
-        first.content if isinstance(second.content, _Keep) else second.content,
-        first.is_error if isinstance(second.is_error, _Keep) else second.is_error,
-        first.terminate if keep_terminate else second.terminate,
-    )
 
 
 def _all_transforms(transforms: list[TransformContext]) -> TransformContext:
@@ -239,9 +205,62 @@ def _all_transforms(transforms: list[TransformContext]) -> TransformContext:
     return transform_context
 
 
-def _any_stop(tests: list[ShouldStop]) -> ShouldStop:
+def _all_requests(parts: list[OnRequest]) -> OnRequest:
+    def on_request(context: AgentContext, options: StreamOptions) -> tuple[AgentContext, StreamOptions]:
+        for part in parts:
+            context, options = part(context, options) or (context, options)
+        return context, options
+
+    return on_request
+
+
+def _all_candidates(parts: list[CandidateAnswer]) -> CandidateAnswer:
+    def candidate_answer(info: CandidateInfo) -> Candidate | None:
+        for part in parts:
+            verdict = part(replace(info, messages=list(info.messages)))
+            if verdict is not None and verdict.action != "accept":
+                return verdict
+        return None
+
+    return candidate_answer
+
+
+def _all_preparations(parts: list[PrepareTurn]) -> PrepareTurn:
+    def prepare_turn(info: RunInfo) -> TurnUpdate | None:
+        merged = TurnUpdate()
+        for update in [part(info) for part in parts]:
+            if update is not None:
+                merged = _both(merged, update)
+        return merged
+
+    return prepare_turn
+
+
+def _both(first: TurnUpdate, later: TurnUpdate) -> TurnUpdate:
+    return TurnUpdate(
+        later.error if first.error is None else first.error,
+        first.model if later.model is None else later.model,
+        first.messages if later.messages is None else later.messages,
+        first.tools if later.tools is None else later.tools,
+        first.next_request if later.next_request is None else later.next_request,
+    )
+
+
+def _any_stop(tests: list[StopTest]) -> StopTest:
     def should_stop(info: RunInfo) -> bool:
         answers = [test(info) for test in tests]  # all are asked: each may count turns
         return any(answers)
 
     return should_stop
+
+
+def _all_messages(polls: list[PollMessages]) -> PollMessages:
+    return lambda: [message for poll in polls for message in poll() or ()]
+
+
+def _last_given(parts: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def last_given(info: Any) -> Any:
+        answers = [answer for part in parts if (answer := part(info)) is not None]
+        return answers[-1] if answers else None
+
+    return last_given

@@ -1,9 +1,9 @@
-"""One batch of tool calls in three stages: prepare all, execute each on a thread of its own, settle in call
-order.
+"""One tool call in three stages: prepare, execute on a thread of its own, settle.
 
-Prepare checks the arguments and asks the gate, for the whole batch before anything runs. Execute finds the
-tool, runs it and waits for its result, its time limit or the stop signal. Settle lets `after_tool` change the
-result. Whatever happens, every call gets exactly one result.
+Prepare checks the arguments and asks the gate, for the whole batch before anything runs. Execute runs the
+tool until its result, its time limit or the stop signal. Settle lets `after_tool` change the result. Whatever
+happens, every call that is not left pending gets exactly one result. Which calls run side by side is decided
+in `batch.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Any, Literal
 
 from agent.cancel import CancelToken
@@ -48,10 +48,26 @@ class PreparedCall:
     index: int
     tool: Any = None
     refused: ToolResult | None = None
+    denied: bool = False
+    paused: bool = False
 
     @property
     def display_hint(self) -> ToolDisplayHint | None:
         return getattr(self.tool, "display_hint", None)
+
+    @property
+    def may_run_beside_others(self) -> bool:
+        """True for a tool marked so; never for an unknown one, nor for a truthy mark that is not a yes."""
+        return getattr(self.tool, "parallel", False) is True
+
+    @property
+    def as_gated(self) -> ToolCall:
+        """The call with the arguments that the gate gave it."""
+        return (
+            self.call
+            if self.arguments is self.call.arguments
+            else replace(self.call, arguments=self.arguments)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +82,44 @@ class Batch:
     run: RunMetadata | None
 
     def prepare(self, message: AssistantMessage, argument_errors: Mapping[int, str]) -> list[PreparedCall]:
-        """All calls, checked and gated. Calls of an answer cut by its length are refused ungated."""
+        """All calls, checked and gated. Calls of an answer cut by its length are refused ungated.
+
+        Once a gate has paused a call the list is over: that call and those after it are pending.
+        """
         prepared = []
         for index, call in enumerate(self.calls):
             item = PreparedCall(call, call.arguments, index)
+            prepared.append(item)
             if message.stop_reason == "length":
                 item.refused = CUT
             elif self.cancel.is_set():
                 item.refused = ABORTED
             else:
                 self._check(item, argument_errors.get(index, ""))
-            prepared.append(item)
+            if item.paused:
+                break
         return prepared
 
     def find_tool(self, item: PreparedCall) -> None:
         """Look the tool up, at the last moment: a call before this one may have added or removed it."""
         item.tool = self.tools.get(item.call.name)
-        if item.tool is None and item.refused is None:
+
+    def refusal(self, item: PreparedCall) -> ToolResult | None:
+        """The result that settles a call without running it, or None."""
+        if item.refused is None and self.cancel.is_set():
+            return ABORTED
+        if item.refused is None and item.tool is None:
             available = ", ".join(self.tools.names()) or "none"
             item.refused = ToolResult(
                 f"Tool {item.call.name} not found. Available: {available}", is_error=True
             )
-
-    def execute(self, item: PreparedCall, report: Callable[[ToolResult], object]) -> ToolResult:
-        """The result of one call; partial results go to `report`, on this thread."""
-        if item.refused is not None:
-            return item.refused
-        if self.cancel.is_set():
-            return ABORTED
-        try:
-            execution = _Execution(item, self.cancel, self.run)
-        except RuntimeError as error:  # the system gives out no more threads
-            return ToolResult(f"the tool could not be started: {error}", is_error=True)
-        return execution.wait(report)
+        return item.refused
 
     def settle(self, item: PreparedCall, result: ToolResult) -> ToolResult:
-        """The result as `after_tool` leaves it; refused calls are not shown to it."""
+        """The result as `after_tool` leaves it; refused calls are not shown to it, denied ones on request."""
         hook = self.hooks.after_tool
-        if hook is None or item.refused is not None or result is ABORTED:
+        shown = item.refused is None or (item.denied and self.hooks.after_tool_sees_denied)
+        if hook is None or not shown or result is ABORTED:
             return result
         info = ToolResultInfo(
             item.call.id,
@@ -115,6 +131,7 @@ class Batch:
             self.run,
             result,
             self.cancel,
+            item.denied,
         )
         try:
             override = hook(info)
@@ -156,30 +173,42 @@ class Batch:
                 return
             if decision.updated_input is not None:
                 item.arguments = copy.deepcopy(decision.updated_input)
-            if decision.action != "allow":
-                item.refused = ToolResult(decision.reason or _DENIED, is_error=True)
+            if decision.action == "pause":
+                item.paused = True
+            elif decision.action != "allow":
+                item.denied, item.refused = True, ToolResult(decision.reason or _DENIED, is_error=True)
         except Exception as error:
             logger.exception("the before_tool hook failed for %s", call.name)
+            item.denied = True
             item.refused = ToolResult(f"{_DENIED}: {_text(error)}", is_error=True)
 
 
-class _Execution:
+Said = tuple["Execution", Literal["update", "done", "failed", "cancelled"], Any]
+
+
+class Execution:
     """One running call.
 
-    Threads: the tool's own daemon thread puts its updates and its outcome on a queue, cancel callbacks put a
-    wake-up there, the worker alone reads it. Once the worker has left, whatever still arrives is never read:
-    a late result is dropped with the queue.
+    Threads: the tool's own daemon thread puts its updates and its outcome on the batch's queue, cancel
+    callbacks put a wake-up there, the worker alone reads it and calls the methods. What still arrives once
+    the call is settled is dropped.
     """
 
-    def __init__(self, item: PreparedCall, parent: CancelToken, run: RunMetadata | None) -> None:
-        self._item = item
-        self._timeout: float | None = getattr(item.tool, "timeout", None)
+    def __init__(
+        self,
+        item: PreparedCall,
+        timeout: float | None,
+        parent: CancelToken,
+        run: RunMetadata | None,
+        inbox: SimpleQueue[Said],
+    ) -> None:
+        self.item = item
+        self._timeout = timeout
         self._cancel = parent.child()
-        self._inbox: SimpleQueue[tuple[Literal["update", "done", "failed", "cancelled"], Any]] = SimpleQueue()
+        self._inbox = inbox
         self._ended = False  # by the tool: its outcome is on the queue, or about to be
         self._settled = False  # by the worker
         self._stopping = ""
-        self._deadline: float | None = None
         context = ToolContext(item.call.id, self._cancel, self._report, run)
         thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -187,67 +216,79 @@ class _Execution:
             name=f"agent-tool-{item.call.name}",
             daemon=True,
         )
-        self._cancel.on_cancel(lambda: self._inbox.put(("cancelled", None)))
+        self._cancel.on_cancel(lambda: inbox.put((self, "cancelled", None)))
         try:
             thread.start()
         except RuntimeError:
             self._cancel.cancel("not started")
             raise
+        self._deadline = None if timeout is None else time.monotonic() + timeout
 
-    def wait(self, report: Callable[[ToolResult], object]) -> ToolResult:
-        self._deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        while True:
-            try:
-                kind, value = self._next()
-            except Empty:
-                if self._ended:
-                    continue
-                if self._stopping:
-                    return self._give_up()
-                self._stop("timeout")
-                self._cancel.cancel("timeout")
-                continue
-            # The signal itself, not the place of its wake-up in the queue: a tool that saw it first may have
-            # answered before that, and one that floods the queue must not outrun it.
-            if not self._stopping and self._cancel.is_set():
-                self._stop("aborted")
-            if kind == "update" and not self._stopping:
-                report(value)
-            elif kind in ("done", "failed"):
-                self._settled = True
-                self._cancel.cancel("settled")
-                return self._outcome(kind, value)
+    def remaining(self) -> float | None:
+        """Seconds until this call must be looked at again; None when only the tool can bring news."""
+        if self._deadline is None or self._ended:
+            return None
+        return max(0.0, self._deadline - time.monotonic())
 
-    def _next(self) -> tuple[str, Any]:
-        """What the tool says next; Empty when its time is over and it has not ended."""
-        remaining = _remaining(self._deadline)
-        if remaining == 0.0 and not self._ended:
-            raise Empty
-        return self._inbox.get(timeout=None if self._ended else remaining)
+    def look(self) -> ToolResult | None:
+        """Mind the stop signal and the time limit; the result when the tool is given up."""
+        self._mind_signal()
+        if self.remaining() != 0.0:
+            return None
+        if self._stopping:
+            return self._give_up()
+        self._stop("timeout")
+        self._cancel.cancel("timeout")
+        return None
+
+    def hear(
+        self, kind: str, value: Any, report: Callable[[PreparedCall, ToolResult], object]
+    ) -> ToolResult | None:
+        """Take in one thing that was said; the result when it is the outcome."""
+        if self._settled or kind == "cancelled":
+            return None
+        self._mind_signal()
+        if kind == "update":
+            if not self._stopping:
+                report(self.item, value)
+            return None
+        self._settled = True
+        self._cancel.cancel("settled")
+        return self._outcome(kind, value)
+
+    def abandon(self) -> None:
+        """Tell the tool to stop, and wait for nothing."""
+        self._settled = True
+        self._cancel.cancel("abandoned")
+
+    def _mind_signal(self) -> None:
+        # The signal itself, not the place of its wake-up in the queue: a tool that saw it first may have
+        # answered before that, and one that floods the queue must not outrun it.
+        if not self._stopping and self._cancel.is_set():
+            self._stop("aborted")
 
     def _stop(self, why: str) -> None:
         self._stopping, self._deadline = why, time.monotonic() + GRACE
 
     def _run(self, context: ToolContext) -> None:
-        outcome: tuple[Literal["done", "failed"], Any]
+        kind: Literal["done", "failed"] = "done"
         try:
             # A copy: what a tool does to its arguments must not change the history.
-            value = self._item.tool.execute(copy.deepcopy(self._item.arguments), context)
-            outcome = ("done", to_result(value))
+            value: Any = to_result(self.item.tool.execute(copy.deepcopy(self.item.arguments), context))
         except BaseException as error:
-            outcome = ("failed", error)
+            kind, value = "failed", error
         self._ended = True
-        self._inbox.put(outcome)
+        self._inbox.put((self, kind, value))
 
     def _report(self, partial: ToolResult) -> None:
         if not self._settled:
-            self._inbox.put(("update", partial))
+            self._inbox.put((self, "update", partial))
 
     def _give_up(self) -> ToolResult:
         self._settled = True
         logger.warning(
             "tool %s did not stop within %s s of being told to; its late result will be dropped",
-            self._item.call.name,
+            self.item.call.name,
             GRACE,
         )
         return self._timed_out("") if self._stopping == "timeout" else ABORTED
@@ -257,7 +298,7 @@ class _Execution:
         return self._timed_out(result.text) if self._stopping == "timeout" else result
 
     def _timed_out(self, said: str) -> ToolResult:
-        text = f"Tool {self._item.call.name} timed out after {self._timeout:g} seconds"
+        text = f"Tool {self.item.call.name} timed out after {self._timeout:g} seconds"
         return ToolResult(f"{said}\n\n{text}" if said else text, is_error=True)
 
     def _failure(self, error: BaseException) -> ToolResult:
@@ -265,12 +306,8 @@ class _Execution:
             return ABORTED
         if isinstance(error, ToolError):
             return ToolResult(str(error), is_error=True)
-        logger.info("tool %s failed", self._item.call.name, exc_info=error)
+        logger.info("tool %s failed", self.item.call.name, exc_info=error)
         return ToolResult(_text(error), is_error=True)
-
-
-def _remaining(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _text(error: BaseException) -> str:

@@ -235,6 +235,35 @@ class ToolSet:
         return f"ToolSet({', '.join(self._tools)})"
 
 
+class JoinedTools(ToolSet):
+    """A live set and a few tools that are always there; the latter win. For reading only."""
+
+    __slots__ = ("_always", "_live")
+
+    def __init__(self, live: ToolSet, always: Iterable[Any]) -> None:
+        super().__init__()
+        self._live = live
+        self._always = ToolSet(always)
+
+    def get(self, name: str) -> Any | None:
+        return self._always.get(name) or self._live.get(name)
+
+    def names(self) -> list[str]:
+        return [item.name for item in self]
+
+    def copy(self) -> ToolSet:
+        return ToolSet(self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._always or name in self._live
+
+    def __len__(self) -> int:
+        return len(list(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([*(item for item in self._live if item.name not in self._always), *self._always])
+
+
 def _check_tool(item: Any) -> None:
     missing = [name for name in ("name", "description", "parameters", "execute") if not hasattr(item, name)]
     if missing:

@@ -28,7 +28,6 @@ FIELDS = (
     "candidate_answer prepare_turn should_stop_after_turn stop_when steering_messages follow_up_messages "
     "before_park on_truncated"
 ).split()
-BUILT = {"before_tool", "after_tool", "transform_context", "should_stop_after_turn"}
 
 INFO = ToolCallInfo("c1", "bash", {"n": 0})
 
@@ -46,20 +45,23 @@ def test_the_positions_of_the_arguments_are_the_pinned_ones() -> None:
     assert list(inspect.signature(ToolOverride).parameters) == ["content", "is_error", "terminate"]
 
 
-@pytest.mark.parametrize("name", [name for name in FIELDS if name not in BUILT] + ["after_tool_sees_denied"])
-def test_a_hook_that_is_not_built_is_refused_and_not_forgotten(name: str) -> None:
-    value: Any = [("name", print)] if name.endswith("guardrails") else True
-    with pytest.raises(ConfigurationError, match=rf"Hooks\({name}=\.\.\.\) is not supported yet"):
-        Hooks(**{name: value})
+@pytest.mark.parametrize(
+    "guards",
+    [[("", print)], [print], [("a", None)], [("a", print, 1)], "ab"],
+    ids=lambda value: repr(value)[:30],
+)
+@pytest.mark.parametrize("kind", ["input_guardrails", "output_guardrails"])
+def test_a_guardrail_is_a_name_and_a_function(kind: str, guards: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"{kind} must be pairs"):
+        Hooks(**{kind: guards})
 
 
-def test_an_empty_value_of_a_hook_that_is_not_built_is_no_hook() -> None:
-    assert Hooks(input_guardrails=[], output_guardrails=(), on_request=None).input_guardrails == []
-
-
-def test_pausing_is_refused_as_long_as_it_is_not_built() -> None:
-    with pytest.raises(ConfigurationError, match="not supported yet"):
-        ToolDecision.pause()
+def test_guardrails_are_kept_as_they_were_given_whatever_becomes_of_the_list() -> None:
+    guards = [("a", print)]
+    hooks = Hooks(input_guardrails=guards)
+    guards.clear()
+    assert hooks.input_guardrails == (("a", print),)
+    assert Hooks(output_guardrails=None).output_guardrails == ()  # type: ignore[arg-type]
 
 
 def test_a_decision_says_what_and_why() -> None:
@@ -67,6 +69,7 @@ def test_a_decision_says_what_and_why() -> None:
     assert ToolDecision.allow({"a": 1}).updated_input == {"a": 1}
     assert ToolDecision.deny("no", {"a": 1}) == ToolDecision("deny", "no", {"a": 1})
     assert ToolDecision.deny().reason == ""
+    assert ToolDecision.pause({"a": 1}) == ToolDecision("pause", "", {"a": 1})
 
 
 def test_an_override_changes_what_is_given_and_keeps_the_rest() -> None:

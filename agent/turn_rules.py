@@ -1,0 +1,147 @@
+"""What the hooks that judge a run say, with the rule for each that raises.
+
+A judge that ends the run does it by `RunFailed`, which the loop turns into an ending and never lets out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.decisions import (
+    CandidateInfo,
+    InputInfo,
+    OutputInfo,
+    RequestUpdate,
+    RunInfo,
+    Truncation,
+    TruncationInfo,
+    TurnUpdate,
+)
+from agent.errors import AgentError, GuardrailError
+from agent.hooks import Hooks
+from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
+from agent.tools import ToolResult
+
+logger = logging.getLogger("agent")
+
+
+class RunFailed(Exception):
+    """A hook ended the run in `error`; `cause` is what it said or raised."""
+
+    def __init__(self, cause: BaseException | str) -> None:
+        self.cause = AgentError(cause) if isinstance(cause, str) else cause
+        super().__init__(str(self.cause) or type(self.cause).__name__)
+
+
+def check_input(hooks: Hooks, info: InputInfo) -> None:
+    """Ask the input guardrails, in order. Raises RunFailed for the first that rejects."""
+    for name, guardrail in hooks.input_guardrails:
+        _guard("input", name, guardrail, info)
+
+
+def review(hooks: Hooks, output: OutputInfo, messages: Sequence[Message]) -> RequestUpdate | None:
+    """Ask the output guardrails, then `candidate_answer`; the constraint to ask again with, or None.
+
+    Raises RunFailed when one rejects or aborts.
+    """
+    for name, guardrail in hooks.output_guardrails:
+        _guard("output", name, guardrail, output)
+    if hooks.candidate_answer is None:
+        return None
+    info = CandidateInfo(
+        output.message, list(messages), output.turns, output.usage, output.run, output.cancel
+    )
+    verdict = _asked(hooks.candidate_answer, info)
+    if verdict is None or verdict.action == "accept":
+        return None
+    if verdict.action == "abort":
+        raise RunFailed(verdict.error or "the answer was not accepted")
+    return verdict.request or RequestUpdate()
+
+
+def prepared_turn(hooks: Hooks, info: Callable[[], RunInfo]) -> TurnUpdate | None:
+    """What `prepare_turn` wants changed. Raises RunFailed when it raises or says so."""
+    if hooks.prepare_turn is None:
+        return None
+    update = _asked(hooks.prepare_turn, info())
+    if update is not None and update.error is not None:
+        raise RunFailed(update.error)
+    return update  # type: ignore[no-any-return]
+
+
+def truncation(hooks: Hooks, info: TruncationInfo) -> Truncation | None:
+    """What `on_truncated` does with an answer that was cut. Raises RunFailed when it raises."""
+    return None if hooks.on_truncated is None else _asked(hooks.on_truncated, info)
+
+
+def says_stop(test: Callable[[RunInfo], bool] | None, info: Callable[[], RunInfo]) -> bool:
+    """The answer of a stop test; one that raises is logged and the run goes on."""
+    if test is None:
+        return False
+    try:
+        return bool(test(info()))
+    except Exception:
+        logger.exception("%s failed; the run goes on", getattr(test, "__name__", "a stop test"))
+        return False
+
+
+def park_payload(hooks: Hooks, info: Callable[[], RunInfo]) -> Any:
+    """What `before_park` gives; one that raises is logged and gives None."""
+    if hooks.before_park is None:
+        return None
+    try:
+        return hooks.before_park(info())
+    except Exception:
+        logger.exception("before_park failed; parked without its payload")
+        return None
+
+
+def polled(poll: Callable[[], Sequence[Message]] | None) -> tuple[Message, ...]:
+    """The messages a poll gives; one that raises is logged and gives none. Text becomes a user message."""
+    if poll is None:
+        return ()
+    try:
+        found = poll()
+        return tuple(UserMessage(item) if isinstance(item, str) else item for item in found) if found else ()
+    except Exception:
+        logger.exception("polling for queued messages failed; counted as none")
+        return ()
+
+
+def sorted_truncation(
+    calls: Sequence[ToolCall], messages: Sequence[Message]
+) -> tuple[dict[int, ToolResult], list[Message]]:
+    """A truncation's messages: the results by position among the calls, and all that are no results."""
+    results: dict[int, ToolResult] = {}
+    others: list[Message] = []
+    for message in messages:
+        if not isinstance(message, ToolResultMessage):
+            others.append(message)
+            continue
+        ids = (i for i, call in enumerate(calls) if call.id == message.tool_call_id and i not in results)
+        position = next(ids, None)
+        if position is None:
+            logger.warning("on_truncated answered a call that is not there: %s", message.tool_call_id)
+        else:
+            results[position] = ToolResult(message.content, message.details, message.meta, message.is_error)
+    return results, others
+
+
+def _guard(phase: str, name: str, guardrail: Callable[[Any], object], info: Any) -> None:
+    try:
+        guardrail(info)
+    except Exception as error:
+        text = f'{phase} guardrail "{name}": {str(error) or type(error).__name__}'
+        rejection = GuardrailError(text, phase, name)
+        rejection.__cause__ = error
+        raise RunFailed(rejection) from error
+
+
+def _asked(hook: Callable[[Any], Any], info: Any) -> Any:
+    try:
+        return hook(info)
+    except Exception as error:
+        logger.exception("a hook failed; the run ends")
+        raise RunFailed(error) from error
