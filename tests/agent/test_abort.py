@@ -148,7 +148,8 @@ class Place:
     def __init__(self, *turns: Any, **options: Any) -> None:
         self.there = threading.Event()
         self.model = ScriptedModel(*turns)
-        self.agent = Agent(self.model.model, **{"stream_fn": self.model.stream, "tools": [echo]} | options)
+        given: dict[str, Any] = {"stream_fn": self.model.stream, "tools": [echo]}
+        self.agent = Agent(self.model.model, **(given | options))
 
     def at(self, *types: str) -> Place:
         self.agent.subscribe(lambda event: self.there.set() if event.type in types else None)

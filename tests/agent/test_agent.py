@@ -46,8 +46,8 @@ class Made:
     def __init__(self, *turns: Any, **options: Any) -> None:
         self.model = ScriptedModel(*turns)
         self.events: list[Event] = []
-        options = {"stream_fn": self.model.stream, "retry": NO_WAITS} | options
-        self.agent = Agent(options.pop("model", self.model.model), **options)
+        given: dict[str, Any] = {"model": self.model.model, "stream_fn": self.model.stream, "retry": NO_WAITS}
+        self.agent = Agent(**(given | options))
         self.agent.subscribe(self.events.append)
 
     def __enter__(self) -> Made:
@@ -127,7 +127,7 @@ def test_options_that_come_later_say_so() -> None:
 @pytest.mark.parametrize("mode", ["steering_mode", "follow_up_mode"])
 def test_an_unknown_queue_mode_is_refused(mode: str) -> None:
     with pytest.raises(ConfigurationError, match=mode):
-        Agent(**{mode: "sometimes"})
+        Agent(**{mode: "sometimes"})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=mode):
         setattr(Agent(), mode, "sometimes")
 
@@ -340,7 +340,7 @@ def test_the_agents_own_stream_function_comes_first(monkeypatch: pytest.MonkeyPa
 
 
 def resumed(history: str, *turns: Any, **options: Any) -> Made:
-    kinds = {"U": UserMessage("u"), "A": AssistantMessage("a")}
+    kinds: dict[str, Message] = {"U": UserMessage("u"), "A": AssistantMessage("a")}
     start = AgentState(messages=[kinds[letter] for letter in history])
     return Made(*turns, initial_state=start, **options)
 

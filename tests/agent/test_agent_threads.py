@@ -32,7 +32,8 @@ def echo(word: str) -> str:
 
 def agent_of(*turns: Any, **options: Any) -> Agent:
     model = ScriptedModel(*turns)
-    return Agent(model.model, **{"stream_fn": model.stream, "retry": NO_WAITS} | options)
+    given: dict[str, Any] = {"stream_fn": model.stream, "retry": NO_WAITS}
+    return Agent(model.model, **(given | options))
 
 
 class Gate:
@@ -56,8 +57,12 @@ class Gate:
 def test_subscribers_are_called_in_order_on_the_worker_thread() -> None:
     calls: list[tuple[str, str]] = []
     with agent_of("ok", name="w") as agent:
+
+        def subscribe(name: str) -> None:
+            agent.subscribe(lambda event: calls.append((name, threading.current_thread().name)))
+
         for name in "abc":
-            agent.subscribe(lambda event, name=name: calls.append((name, threading.current_thread().name)))
+            subscribe(name)
         agent.run("hi")
     assert {thread for _, thread in calls} == {"agent-worker-w"}
     assert [name for name, _ in calls] == list("abc") * (len(calls) // 3)
@@ -291,9 +296,10 @@ def test_steering_and_follow_ups_are_taken_during_a_slow_stream() -> None:
     with agent:
         run = agent.prompt("hi")
         assert gate.asked.wait(10)
-        for refused in (lambda: agent.prompt("x"), agent.resume):
-            with pytest.raises(AgentBusyError):
-                refused()
+        with pytest.raises(AgentBusyError):
+            agent.prompt("x")
+        with pytest.raises(AgentBusyError):
+            agent.resume()
         agent.steer("s")
         agent.follow_up("f")
         gate.go.set()

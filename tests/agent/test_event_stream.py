@@ -26,7 +26,8 @@ def echo(word: str) -> str:
 
 def agent_of(*turns: Any, **options: Any) -> Agent:
     model = ScriptedModel(*turns)
-    return Agent(model.model, **{"stream_fn": model.stream, "retry": NO_WAITS} | options)
+    given: dict[str, Any] = {"stream_fn": model.stream, "retry": NO_WAITS}
+    return Agent(model.model, **(given | options))
 
 
 def waits_for_abort(model: Any, context: AgentContext, options: StreamOptions) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from agent.inbox import Inbox
 from agent.limits import Limits
 from agent.loop import LoopConfig, agent_loop
 from agent.messages import AssistantMessage, CustomMessage, Message, ToolCall, ToolResultMessage, UserMessage
-from agent.models import Model, ModelCost
+from agent.models import Model
 from agent.retry import RetryPolicy, is_resumable, is_retryable
 from agent.stream import (
     AgentContext,
@@ -29,7 +30,7 @@ from agent.stream import (
 )
 from agent.testing import FakeClock, ScriptedModel, done, error, text, tool_call
 from agent.tools import AgentTool, ToolSet
-from agent.usage import Usage
+from agent.usage import ModelCost, Usage
 
 RESET = "connection reset by peer"
 
@@ -147,7 +148,7 @@ def test_options_of_the_config_reach_the_stream_function() -> None:
     def on_payload(payload: dict[str, Any], model: Model) -> None:
         return None
 
-    given = {
+    given: dict[str, Any] = {
         "api_key": "k",
         "session_id": "s",
         "thinking_budgets": {"low": 5},
@@ -299,7 +300,7 @@ def test_a_stream_function_that_returns_no_iterator_is_an_error() -> None:
         [UserMessage("hi")],
         AgentContext(),
         LoopConfig(model.model),
-        lambda *request: None,  # type: ignore[arg-type,return-value]
+        lambda *request: None,  # type: ignore[arg-type]
         ends.append,
     )
     assert isinstance(ends[-1], AgentEnd)
@@ -358,8 +359,9 @@ def test_a_poll_that_raises_counts_as_no_messages(poll: str) -> None:
     def fail() -> list[Message]:
         raise ValueError("no queue")
 
-    assert play("ok", **{poll: fail}).end.stop == "end_turn"
-    assert play(error("400 no"), **{poll: fail}).end.stop == "error"
+    broken: dict[str, Any] = {poll: fail}
+    assert play("ok", **broken).end.stop == "end_turn"
+    assert play(error("400 no"), **broken).end.stop == "error"
 
 
 def test_a_stop_test_that_raises_counts_as_no() -> None:
@@ -415,12 +417,20 @@ def test_the_stop_test_sees_the_turn() -> None:
 
 def test_both_stop_tests_are_asked_and_one_yes_is_enough() -> None:
     asked: list[str] = []
+
+    def test(name: str, answer: bool) -> Callable[[RunInfo], bool]:
+        def stop(info: RunInfo) -> bool:
+            asked.append(name)
+            return answer
+
+        return stop
+
     played = play(
         [call()],
         "never",
         tools=[echo],
-        should_stop_after_turn=lambda info: bool(asked.append("short")) or True,
-        hooks=Hooks(should_stop_after_turn=lambda info: bool(asked.append("hooks"))),
+        should_stop_after_turn=test("short", True),
+        hooks=Hooks(should_stop_after_turn=test("hooks", False)),
     )
     assert played.end.stop == "stopped"
     assert asked == ["short", "hooks"]

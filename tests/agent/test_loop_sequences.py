@@ -135,11 +135,12 @@ def test_steering_that_waits_at_the_start_enters_the_first_turn() -> None:
 
 def test_steering_during_a_turn_enters_the_next() -> None:
     box = inbox()
-    played = play(
-        lambda context: (box.steer(UserMessage("steer")), "one")[1] if len(context.messages) == 1 else "two",
-        lambda context: "two",
-        **queues(box),
-    )
+
+    def one(context: AgentContext) -> str:
+        box.steer(UserMessage("steer"))
+        return "one"
+
+    played = play(one, "two", **queues(box))
     assert played.story == (
         f"{HI} ms:A upd me:A turn_end[A] turn_start ms:steer me:steer ms:A upd me:A turn_end[A] "
         "agent_end[hi,A,steer,A]"
@@ -441,9 +442,9 @@ def test_a_blank_error_inside_a_call_is_named_in_the_note() -> None:
 
 def test_a_call_without_arguments_runs_when_the_answer_is_whole() -> None:
     ran: list[dict[str, Any]] = []
-    now = AgentTool("now", "", {"type": "object"}, lambda arguments, context: ran.append(arguments) or "noon")
-    for stop in ("toolUse", "stop"):
-        play([tool_call("now"), done(stop)], "fine", tools=[now])  # type: ignore[arg-type]
+    now = AgentTool("now", "", {"type": "object"}, lambda arguments, context: ran.append(arguments))
+    for end in (done("toolUse"), done("stop")):
+        play([tool_call("now"), end], "fine", tools=[now])
     assert ran == [{}, {}]
 
 
@@ -516,7 +517,8 @@ def test_a_context_that_can_not_be_made_is_an_errored_turn_without_a_message_of_
     def fail(messages: list[Any]) -> list[Any]:
         raise ValueError("no context for you")
 
-    played = play("never", **{hook: fail})
+    broken: dict[str, Any] = {hook: fail}
+    played = play("never", **broken)
     assert played.story == f"{HI} turn_end[A!] agent_end[hi,A!]"
     assert played.end.error == "no context for you"
     assert played.model.calls == 0

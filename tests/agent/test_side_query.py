@@ -36,7 +36,8 @@ RESET = "connection reset by peer"
 
 def agent_of(*turns: Any, **options: Any) -> tuple[Agent, ScriptedModel]:
     model = ScriptedModel(*turns)
-    return Agent(model.model, **{"stream_fn": model.stream, "retry": NO_WAITS} | options), model
+    given: dict[str, Any] = {"stream_fn": model.stream, "retry": NO_WAITS}
+    return Agent(model.model, **(given | options)), model
 
 
 def levels(model: ScriptedModel) -> list[str]:

@@ -121,12 +121,11 @@ class Storm:
             return [done("stop", usage)]
         if choose < 0.4:
             return [thinking("hmm so", "sig"), text("an answer in words"), done("stop", usage)]
-        stop = "length" if choose > 0.95 else "toolUse"
         return [
             text("let me see"),
             *(self.call() for _ in range(self.random.randint(1, 3))),
-            done(stop, usage),
-        ]  # type: ignore[arg-type]
+            done("length" if choose > 0.95 else "toolUse", usage),
+        ]
 
     def call(self) -> Any:
         id = self.random.choice(["", "", "twin"])

@@ -444,7 +444,7 @@ def test_every_gate_of_a_batch_is_asked_before_anything_runs() -> None:
 def test_a_gate_is_told_everything_about_the_call() -> None:
     infos: list[ToolCallInfo] = []
     token = CancelToken()
-    gated(infos.append, call("c1", "a"), call("c2", "b"), cancel=token)  # type: ignore[arg-type]
+    gated(infos.append, call("c1", "a"), call("c2", "b"), cancel=token)
     first, second = infos
     assert (first.id, first.name, first.arguments, first.turn) == ("c1", "echo", {"word": "a"}, 1)
     assert [(i.batch_index, i.batch_size) for i in infos] == [(0, 2), (1, 2)]

@@ -98,7 +98,7 @@ def label(message: Message | PartialMessage) -> str:
 
 def text_of(message: Any) -> str:
     """The text of any message that has one."""
-    return message.content if isinstance(message.content, str) else message.text  # type: ignore[no-any-return]
+    return message.content if isinstance(message.content, str) else str(message.text)
 
 
 @dataclass
@@ -140,7 +140,8 @@ def play(
             on_event(event)
 
     context = AgentContext("", list(history), ToolSet(tools))
-    settings = LoopConfig(played.model.model, **{"retry": NO_WAITS} | config)
+    given: dict[str, Any] = {"retry": NO_WAITS}
+    settings = LoopConfig(played.model.model, **(given | config))
     if resume:
         played.new = agent_loop_continue(context, settings, played.model.stream, emit)
     else:
