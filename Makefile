@@ -24,8 +24,11 @@ lint: $(VENV)/.installed-dev ## ruff: check the code and its format
 types: $(VENV)/.installed-dev ## mypy --strict on both packages
 	@$(PY) -m mypy
 
-bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md; fails when one is missed
-	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
+bench: PARTS ?= run toolbox $(if $(shell command -v rg),search)
+bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md, or some (PARTS="run toolbox search")
+	@missed=0; for part in $(PARTS); do \
+	    echo "=== $$part"; .venv-bench/bin/python benchmarks/$$part.py || missed=1; \
+	done; exit $$missed
 
 docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs/
 	@$(PY) -m pytest tests/test_readme.py $(ARGS)
