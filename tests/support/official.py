@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import warnings
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -45,8 +46,18 @@ def check_body(api: str, body: dict[str, Any]) -> None:
     """Raises pydantic's ValidationError for what the package's types, which know no others, do not have."""
     if api == "google-generative-ai":
         _check_google(body)
-    else:
-        _consume(_validator(api).validate_python(body))
+        return
+    if api == "openai-completions":
+        body = body | {"messages": [_without_dialect(message) for message in body["messages"]]}
+    _consume(_validator(api).validate_python(body))
+
+
+# What other servers added to Chat Completions and want back; OpenAI's own package does not know it.
+_DIALECT = ("reasoning_content", "reasoning_details")
+
+
+def _without_dialect(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in _DIALECT}
 
 
 @cache
@@ -63,7 +74,9 @@ def _validator(api: str) -> Any:
                     own = getattr(value, "__pydantic_config__", {})
                     value.__pydantic_config__ = ConfigDict(extra="forbid") | own
     module, _, name = request.rpartition(".")
-    return TypeAdapter(getattr(importlib.import_module(module), name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a type that allows more by its own word
+        return TypeAdapter(getattr(importlib.import_module(module), name))
 
 
 def _consume(value: Any) -> None:
