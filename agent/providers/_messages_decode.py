@@ -96,7 +96,7 @@ def first_error(payload: str) -> str | None:
     """For `post_sse`: the error a stream opens with, "" for an event that says nothing yet, else None."""
     try:
         event = _loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if type(event) is not dict:
         return ""

@@ -145,10 +145,9 @@ class _Encoder:
                 case ThinkingContent():
                     bound = bound or bool(block.signature)
                     pieces += self._thinking(block, pieces)
-                case ServerContent():
+                case ServerContent() if not _names_any(block, dropped):
                     bound = True
-                    if not _names_any(block, dropped):
-                        pieces.append(clean(block.raw).encode())
+                    pieces.append(clean(block.raw).encode())
                 case ToolCall():
                     calls.append(_call(block, next(wire_ids)))
                     pieces.append(calls[-1])

@@ -69,17 +69,22 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
 def _headers(
     model: Model, options: StreamOptions, compat: Compat, betas: Sequence[str], key: str
 ) -> dict[str, str]:
+    """The headers. Later ones win, whatever their case; betas that are asked for are added to ours."""
     headers = {"anthropic-version": _VERSION}
-    if key and (compat.bearer_auth or _OAUTH_MARK in key):
+    oauth = _OAUTH_MARK in key
+    if key and (compat.bearer_auth or oauth):
         headers["authorization"] = f"Bearer {key}"
     elif key:
         headers["x-api-key"] = key
-    if _OAUTH_MARK in key:
-        betas = [*betas, _OAUTH_BETA]
-    if betas and compat.supports_betas:
-        headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
-    given = (*model.headers.items(), *(options.headers or {}).items())
-    return headers | {name.lower(): value for name, value in given}  # later ones win, in any case
+    wanted = [*betas, *([_OAUTH_BETA] if oauth else [])] if compat.supports_betas else []
+    for name, value in (*model.headers.items(), *(options.headers or {}).items()):
+        if name.lower() == "anthropic-beta":
+            wanted += map(str.strip, value.split(","))
+        else:
+            headers[name.lower()] = value
+    if any(wanted):
+        headers["anthropic-beta"] = ",".join(dict.fromkeys(filter(None, wanted)))
+    return headers
 
 
 def _body(

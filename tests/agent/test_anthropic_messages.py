@@ -284,6 +284,16 @@ def test_headers_of_the_options_beat_those_of_the_model(sse_server: SseServer) -
     assert found == ["options", "model", "1"]
 
 
+def test_betas_that_are_asked_for_are_added_to_ours(sse_server: SseServer) -> None:
+    for more in ({"tools": [Tool("ls")]}, {"headers": {"Anthropic-Beta": ""}}):
+        sse_server.play(*HELLO)
+        model = replace(CLAUDE, headers={"anthropic-beta": "a-1, b-2"}) if "tools" in more else CLAUDE
+        asked(sse_server, model=model, **more)
+    first, second = (got.headers.get("anthropic-beta") for got in sse_server.requests)
+    assert first == "fine-grained-tool-streaming-2025-05-14,a-1,b-2"
+    assert second is None
+
+
 def test_a_server_without_keys_gets_none(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     asked(sse_server, model=PLAIN, api_key="")

@@ -85,6 +85,12 @@ def test_a_signed_turn_keeps_its_order() -> None:
     assert kinds(sent([turn])[0]) == ["thinking", "tool_use", "text"]
 
 
+def test_a_block_that_is_not_sent_keeps_no_order() -> None:
+    turn = said(ToolCall("t1", "ls", {}), TextContent("b"), SEARCH)
+    wire = sent([turn, ToolResultMessage("t1", "ls", "x"), UserMessage("go")])
+    assert kinds(wire[0]) == ["text", "tool_use"]
+
+
 def test_empty_texts_are_not_replayed() -> None:
     """Y05"""
     turn, results = sent(

@@ -38,7 +38,7 @@ MODELS = st.builds(
     st.booleans(),
     st.sampled_from(["", "optional", "always"]),
 )
-SETTINGS = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 
 
 def body_of(history: list[Message], model: Model = CLAUDE, system: str = "", **more: Any) -> bytes:
