@@ -15,9 +15,10 @@ from typing import Any
 
 from agent.agent import Agent
 from agent.cli.demo_script import next_step
-from agent.cli.main import DONE, FAILED, chosen_tools, run_agent
+from agent.cli.main import DONE, FAILED
 from agent.cli.model_choice import choose_name, opened_model
-from agent.cli.plain import PlainRenderer
+from agent.cli.print_mode import run_agent, screen_renderer
+from agent.cli.setup import chosen_tools
 from agent.errors import ConfigurationError
 from agent.limits import Limits
 from agent.models import Model
@@ -74,7 +75,7 @@ def _repair_and_check(options: Any, source: Path, project: Path) -> int:
             f"A test of this project fails. Find out why and repair the code. Run the tests with:\n{command}"
         )
         _say(f"Prompt: {prompt}\n")
-        code = run_agent(agent, prompt, PlainRenderer(sys.stdout, on_closed=agent.abort))
+        code = run_agent(agent, prompt, screen_renderer(agent))
     if code not in (DONE, FAILED):
         return code
     return _check(source, project, command)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-INTERRUPTED = 130
+from agent.cli.main import INTERRUPTED
 
 
 @contextmanager
@@ -23,13 +23,13 @@ def abort_on_signals(abort: Callable[[], object]) -> Iterator[list[int]]:
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         if came:
-            _end_now(INTERRUPTED)
+            end_now(INTERRUPTED)
         came.append(number)
         print("\naborting; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         abort()
 
     def ended(number: int, frame: FrameType | None) -> None:
-        _end_now(128 + number)
+        end_now(128 + number)
 
     handlers = {signal.SIGINT: interrupted, signal.SIGTERM: ended}
     if hasattr(signal, "SIGHUP"):
@@ -42,7 +42,8 @@ def abort_on_signals(abort: Callable[[], object]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _end_now(code: int) -> None:
+def end_now(code: int) -> None:
+    """End the program with this code, after killing every running command."""
     process = sys.modules.get("agent_tools.process")
     if process is not None:
         process.kill_all(final=True)

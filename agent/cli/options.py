@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 from collections.abc import Sequence
 
 from agent.thinking import THINKING_LADDER
@@ -15,8 +14,10 @@ _EPILOG = """\
 The model is --model, else AGENT_MODEL, else that of the first provider whose key is in the environment.
 Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrupted.
 
-  agent "fix the failing test"             work in this folder
+  agent                                    work together in this folder, in the terminal
+  agent "fix the failing test"             one task, and exit
   git diff | agent -p "review this"        standard input is added to the prompt
+  agent models [PATTERN]                   the known models, their limits and prices
   agent demo                               see it work, without a key
 """
 
@@ -44,7 +45,21 @@ def run_parser() -> argparse.ArgumentParser:
         default=[],
         help="let commands see this variable although its name says that it is a secret; may be repeated",
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
+    for later in ("--continue", "--resume"):
+        parser.add_argument(
+            later, action=_NotYet, nargs=0, help="not yet: sessions come with a later version"
+        )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    return parser
+
+
+def models_parser() -> argparse.ArgumentParser:
+    """The parser of `agent models`."""
+    parser = argparse.ArgumentParser(
+        prog="agent models",
+        description="The models known by name: windows and limits in tokens, prices, images, thinking.",
+    )
+    parser.add_argument("pattern", nargs="?", default="", metavar="PATTERN", help="part of a name")
     return parser
 
 
@@ -91,7 +106,24 @@ def _positive(text: str) -> int:
     return number
 
 
+class _NotYet(argparse.Action):
+    """Keeps the place of an option that is still to come."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.error(f"{self.option_strings[0]}: not yet; sessions are not kept on disk in this version")
+
+
+class _Version(argparse.Action):
+    """Looks the version up when asked: reading the metadata takes longer than all other options together."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"{parser.prog} {_version()}")
+        parser.exit()
+
+
 def _version() -> str:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version("steady-agent")
     except importlib.metadata.PackageNotFoundError:

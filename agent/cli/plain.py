@@ -64,7 +64,7 @@ class PlainRenderer:
                 self._out.flush()
             case StreamRetry() | AutoResume():
                 self._end_line()
-                print(f"[{_short(event.error_message)}; trying again]", file=self._err, flush=True)
+                print(f"[{one_line(event.error_message)}; trying again]", file=self._err, flush=True)
             case ToolExecutionStart() if not self._quiet:
                 self._end_line()
                 self._line(f"[{event.tool_name}] {title(event.arguments, event.display_hint)}".rstrip())
@@ -79,14 +79,14 @@ class PlainRenderer:
         # What went wrong stands at the end.
         shown = [*more, *lines[-_RESULT_LINES:]] if is_error else [*lines[:_RESULT_LINES], *more]
         for line in shown:
-            self._line(f"  {mark} {_short(line)}".rstrip())
+            self._line(f"  {mark} {one_line(line)}".rstrip())
         images = [block for block in result.content if isinstance(block, ImageContent)]
         for image in images:
             self._line(f"  {mark} ({image.mime_type} image)")
         self._out.flush()
 
     def _write(self, text: str) -> None:
-        text = _CONTROL.sub("", text)
+        text = clean(text)
         if text:
             self._out.write(text)
             self._at_line_start = text.endswith("\n")
@@ -108,7 +108,7 @@ def title(arguments: Mapping[str, Any], hint: Any) -> str:
         ]
     else:
         parts = [f"{name}={value}" for name, value in arguments.items()]
-    return _short(" ".join(parts))
+    return one_line(" ".join(parts))
 
 
 def _title_part(arg: Any, value: Any) -> str:
@@ -116,11 +116,12 @@ def _title_part(arg: Any, value: Any) -> str:
     return f"{arg.label} {text}" if arg.label else text
 
 
-def _short(text: str) -> str:
+def clean(text: str) -> str:
+    """The text without what a terminal would obey: all control characters but tabs and line feeds."""
+    return _CONTROL.sub("", text)
+
+
+def one_line(text: str) -> str:
     """The text on one line, cut to fit."""
-    line = (
-        " ".join(_CONTROL.sub("", text.replace("\n", " ")).split())
-        if "\n" in text
-        else _CONTROL.sub("", text)
-    )
+    line = " ".join(clean(text.replace("\n", " ")).split()) if "\n" in text else clean(text)
     return line if len(line) <= _LINE else line[: _LINE - 3] + "..."

@@ -1,0 +1,47 @@
+"""Numbers as people read them: tokens, money, durations."""
+
+from __future__ import annotations
+
+from agent.usage import Usage
+
+
+def short_count(number: int) -> str:
+    """A number of tokens in at most five characters: 950, 1.2k, 128k, 1M."""
+    for unit, size in (("M", 1_000_000), ("k", 1000)):
+        if number >= size:
+            value = number / size
+            return f"{value:.1f}".removesuffix(".0") + unit if value < 10 else f"{value:.0f}{unit}"
+    return str(number)
+
+
+def money(dollars: float) -> str:
+    """Dollars with as many decimals as say something: $0.0004, $0.012, $1.50."""
+    if dollars >= 1 or dollars == 0:
+        return f"${dollars:.2f}"
+    return f"${dollars:.4f}" if dollars < 0.01 else f"${dollars:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """0.4s, 12s, 3m 05s, 2h 10m."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def tokens(usage: Usage) -> str:
+    """What went in and what came out; of what went in, the share that was cached."""
+    sent = usage.input + usage.cache_read + usage.cache_write
+    cached = f" ({short_count(usage.cache_read)} cached)" if usage.cache_read else ""
+    return f"{short_count(sent)} in{cached}, {short_count(usage.output)} out"
+
+
+def cost(usage: Usage) -> str:
+    """The money, or that nobody knows it: a price that is unknown is not zero."""
+    if usage.cost.total:
+        return money(usage.cost.total)
+    return "cost unknown" if usage.total_tokens else money(0)

@@ -1,0 +1,99 @@
+"""`agent "prompt"`: run one prompt in a folder, show it, and exit by what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from agent.agent import Agent
+from agent.cli.interrupts import abort_on_signals
+from agent.cli.json_lines import JsonRenderer
+from agent.cli.main import DONE, FAILED, INTERRUPTED, reader_gone
+from agent.cli.plain import PlainRenderer
+from agent.cli.setup import opened_agent
+from agent.cli.standard_input import read_standard_input
+from agent.errors import ConfigurationError
+from agent.runs import RunResult
+
+
+def run_print(options: Any) -> int:
+    """Run the prompt of the options; the exit code."""
+    prompt = _prompt(options)
+    renderer: Any = None
+
+    def on_retry(attempt: int, delay: float, error: str) -> None:
+        report = getattr(renderer, "on_retry", None)
+        if report is not None:
+            report(attempt, delay, error)
+
+    with opened_agent(options, on_retry=on_retry) as agent:
+        renderer = _renderer(options, agent)
+        return run_agent(agent, prompt, renderer)
+
+
+def run_agent(agent: Agent, prompt: str, renderer: Any) -> int:
+    """Run a prompt with a renderer as its subscriber; the exit code."""
+    with agent, abort_on_signals(agent.abort) as signals:
+        agent.subscribe(renderer)
+        result = agent.prompt(prompt).result()
+    if renderer.closed:
+        return reader_gone()
+    if signals:
+        return INTERRUPTED
+    return _exit_code(result)
+
+
+def screen_renderer(agent: Agent, *, quiet: bool = False) -> Any:
+    """The renderer that fits standard output: rich on a terminal, else plain text without escape codes."""
+    if quiet or not wants_rich(sys.stdout):
+        return PlainRenderer(sys.stdout, quiet=quiet, on_closed=agent.abort)
+    from agent.cli.render import RichRenderer
+
+    return RichRenderer(on_closed=agent.abort)
+
+
+def wants_rich(out: Any) -> bool:
+    """True for a terminal that takes colours, unless NO_COLOR asks for none."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("dumb", "unknown"):
+        return False
+    return bool(out.isatty())
+
+
+def _renderer(options: Any, agent: Agent) -> Any:
+    if options.json:
+        return JsonRenderer(sys.stdout, on_closed=agent.abort)
+    return screen_renderer(agent, quiet=options.quiet)
+
+
+def _prompt(options: Any) -> str:
+    """The prompt of the arguments, with what is piped in after it."""
+    given = options.prompt if options.prompt is not None else " ".join(options.words)
+    if options.prompt is not None and options.words:
+        raise ConfigurationError("give the prompt once: either with -p or as words")
+    piped = read_standard_input(sys.stdin)
+    if given == "-":
+        given = ""
+    parts = [part for part in (given, piped) if part.strip()]
+    if not parts:
+        raise ConfigurationError(
+            'no prompt: agent "fix the failing test", or agent -p TEXT, or pipe it in; '
+            "agent alone on a terminal is interactive. agent --help tells more"
+        )
+    return "\n\n".join(parts)
+
+
+def _exit_code(result: RunResult) -> int:
+    match result.stop:
+        case "error":
+            print(f"agent: {result.error}", file=sys.stderr)
+            return FAILED
+        case "max_turns":
+            print(
+                f"agent: stopped after {result.turns} turns, the limit; --max-turns N allows more",
+                file=sys.stderr,
+            )
+            return FAILED
+        case "aborted":
+            return INTERRUPTED
+    return DONE

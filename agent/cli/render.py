@@ -1,0 +1,167 @@
+"""Shows a run in a terminal, with rich: a subscriber for any program.
+
+from agent.cli.render import RichRenderer
+
+agent.subscribe(RichRenderer())
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+
+from agent.cli.view import RunView
+from agent.events import AgentEnd, AgentStart, Event
+
+# Smooth for a spinner and for reading along, and cheap: what is drawn is the open block only.
+_FRAMES_PER_SECOND = 10
+
+
+class RichRenderer:
+    """Thinking dimmed, answers as Markdown while they stream, tool calls in a few lines, totals at the end.
+
+    Finished parts are printed once and scroll away; only the last one is drawn again, at most ten times a
+    second, so a delta costs about the same however long the answer is and however fast it comes. On a
+    console that is no terminal nothing is drawn twice. With `prompts`, what begins a run is shown as well.
+
+    Threads: called on the agent's worker thread; a thread of its own draws from `agent_start` to
+    `agent_end`; `_lock` guards the view and the order of what is printed. When the terminal has gone,
+    `on_closed` is called once and nothing more is printed. `on_retry` fits `Agent(on_retry=...)`.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        prompts: bool = False,
+        on_closed: Callable[[], object] | None = None,
+        view: RunView | None = None,
+    ) -> None:
+        self.console = console or _Console(highlight=False)
+        self.closed = False
+        self._view = view or RunView(prompts=prompts)
+        self._on_closed = on_closed
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._painter: _Painter | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        is_last = isinstance(event, AgentEnd)
+        if is_last:
+            self._stop_painting()
+        if self.closed:
+            return
+        if isinstance(event, AgentStart):
+            self._guarded(self._start)
+        self._guarded(lambda: self._show(self._view.feed(event), is_last))
+
+    def on_retry(self, attempt: int, delay: float, error: str) -> None:
+        """Say in one line that a request is made again."""
+        self._guarded(lambda: self._show(self._view.retry(attempt, delay, error)))
+
+    def paint(self) -> None:
+        """Draw what still changes. Called by the renderer's own thread."""
+        self._guarded(self._paint)
+
+    def _guarded(self, show: Callable[[], None]) -> None:
+        try:
+            with self._lock:
+                if not self.closed:
+                    show()
+                return
+        except (OSError, ValueError):  # ValueError: the file object itself was closed
+            self.closed = True
+        if self._on_closed is not None:
+            self._on_closed()
+
+    def _show(self, parts: list[RenderableType], is_last: bool = False) -> None:
+        if is_last:
+            self._end_live()
+        elif parts and self._live is not None:
+            self._live.update(self._frame())  # else a part that is now finished would be seen twice
+        if parts:
+            self.console.print(*parts, sep="\n")
+
+    def _paint(self) -> None:
+        if self._live is not None:
+            self._live.update(self._frame(), refresh=True)
+
+    def _frame(self) -> RenderableType:
+        return Bottom([*self._view.live(), self._view.status()])
+
+    def _start(self) -> None:
+        if not self.console.is_terminal or self._painter is not None:
+            return
+        self._live = Live(
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            vertical_overflow="crop",
+        )
+        self._live.start()
+        self._painter = _Painter(self.paint)
+        self._painter.start()
+
+    def _stop_painting(self) -> None:
+        painter, self._painter = self._painter, None
+        if painter is not None:
+            painter.stop()
+
+    def _end_live(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.update("")
+            live.stop()
+
+
+class _Console(Console):
+    """A console that leaves to us what follows when nobody reads it any more: rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class _Painter(threading.Thread):
+    """Calls `paint` at a steady rate until stopped."""
+
+    def __init__(self, paint: Callable[[], object]) -> None:
+        super().__init__(name="agent-renderer", daemon=True)
+        self._paint = paint
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.wait(1 / _FRAMES_PER_SECOND):
+            self._paint()
+
+    def stop(self) -> None:
+        """End it, and wait for that."""
+        self._stopped.set()
+        if threading.current_thread() is not self:
+            self.join()
+
+
+class Bottom:
+    """Renderables one above the other with an empty line between, of which the last lines are shown."""
+
+    def __init__(self, parts: list[Any], rows: int = 0) -> None:
+        self._parts = parts
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines: list[list[Segment]] = []
+        unbounded = options.update(height=None)
+        for part in self._parts:
+            lines += [[], *console.render_lines(part, unbounded, pad=False)]
+        # One row stays free: a terminal that is full to its last cell scrolls.
+        rows = self._rows or max(1, options.size.height - 1)
+        for place, line in enumerate(lines[-rows:]):
+            if place:
+                yield Segment.line()
+            yield from line
