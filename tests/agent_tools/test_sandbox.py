@@ -150,7 +150,8 @@ def test_a_sandbox_dies_with_the_program(root: Path) -> None:
         "import sys, agent_tools\n"
         "agent_tools.bash_tool(sys.argv[1], confine=True)(command='setsid sleep 82.1 & sleep 82.1')\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(root)]) as program:
+    environment = {**os.environ, "TMPDIR": str(root.parent)}  # what a killed program cannot delete
+    with subprocess.Popen([sys.executable, "-c", code, str(root)], env=environment) as program:
         assert becomes_true(lambda: len(running("sleep 82.1")) >= 3, 10)
         program.kill()
     assert becomes_true(lambda: not running("sleep 82.1"))
