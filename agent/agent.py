@@ -21,19 +21,29 @@ from typing import TYPE_CHECKING, Any
 
 import agent as _package
 from agent.cancel import CancelToken
-from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
+from agent.errors import (
+    AgentBusyError,
+    AgentError,
+    ConfigurationError,
+    NothingToContinueError,
+    PendingToolCallsError,
+    RunError,
+    ToolCallNotPendingError,
+)
 from agent.events import (
     AgentEnd,
+    AgentStart,
     Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    QueueUpdate,
     ToolExecutionEnd,
     ToolExecutionStart,
     TurnEnd,
 )
-from agent.hooks import Hooks
-from agent.inbox import Inbox
+from agent.hooks import Hooks, merge_hooks
+from agent.inbox import Inbox, Receipt
 from agent.limits import Limits
 from agent.loop import LoopConfig, agent_loop
 from agent.messages import (
@@ -41,10 +51,12 @@ from agent.messages import (
     ImageContent,
     Message,
     TextContent,
+    ToolCall,
     UserMessage,
     default_convert_to_llm,
 )
 from agent.models import Model, resolve_model
+from agent.pending import Pending, ToolResolution, Transcript, find_pending, resolved_by
 from agent.retry import RetryPolicy
 from agent.runs import (
     Run,
@@ -63,6 +75,7 @@ from agent.usage import ZERO_USAGE, Usage
 
 if TYPE_CHECKING:
     from agent.event_stream import EventStream
+    from agent.typed import TypedOutput
 
 logger = logging.getLogger("agent")
 
@@ -120,6 +133,7 @@ class _Job:
     context: contextvars.Context
     skip_first_steering: bool = False
     history: list[Message] = field(default_factory=list)
+    output: TypedOutput | None = None
 
 
 class Agent:
@@ -142,7 +156,7 @@ class Agent:
         stream_fn: StreamFn | None = None,
         initial_state: AgentState | None = None,
         name: str = "",
-        transcript: Any = None,
+        transcript: Transcript | None = None,
         convert_to_llm: Callable[[list[Message]], Sequence[Message]] | None = None,
         transform_context: Callable[[list[Message]], Sequence[Message] | None] | None = None,
         steering_mode: str = "one-at-a-time",
@@ -163,7 +177,7 @@ class Agent:
         park: bool = False,
         compaction: Any = None,
     ) -> None:
-        _refuse_unsupported(transcript=transcript, fallbacks=fallbacks, park=park, compaction=compaction)
+        _refuse_unsupported(fallbacks=fallbacks, park=park, compaction=compaction)
         start = initial_state or AgentState()
         self.name = name
         self._settings = _Settings(
@@ -193,7 +207,12 @@ class Agent:
         # Reentrant: a signal handler may abort, or the collector close a forgotten stream, while it is held.
         self._lock = threading.RLock()
         self._tools_lock = threading.RLock()  # a change may make another
-        self._messages: list[Message] = list(start.messages or ())
+        kept = transcript or Transcript()
+        self._messages: list[Message] = list(start.messages or kept.messages)
+        self._spent = kept.usage  # by all runs that have ended
+        self._spending: Usage = ZERO_USAGE  # by the current one
+        # The answer whose calls a gate paused, and these calls with the arguments that it gave them.
+        self._gated: tuple[Message | None, tuple[ToolCall, ...]] = (None, ())
         self._subscribers: tuple[tuple[object, Subscriber], ...] = ()
         self._stream_message: Message | PartialMessage | None = None
         self._pending_tool_calls: set[str] = set()
@@ -227,24 +246,31 @@ class Agent:
         """
         with self._lock:
             self._check_free("Wait for it before resuming.")
+            self._check_nothing_pending()
             if not self._messages:
                 raise NothingToContinueError("no messages to continue from: prompt the agent first")
             self._check_runnable_locked()
             if not isinstance(self._messages[-1], AssistantMessage):
                 return self._accept([])
             # What is queued is taken in the same step that accepts the run, so none of it can be lost.
-            steering = self._inbox.poll_steering()
-            queued = steering or self._inbox.poll_follow_ups() or [UserMessage("continue", timestamp=0)]
+            steering = self._inbox.poll_steering(1)
+            queued = steering or self._inbox.poll_follow_ups(1) or [UserMessage("continue", timestamp=0)]
             return self._accept(queued, skip_first_steering=bool(steering))
 
-    def run(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> RunResult:
+    def run(
+        self, prompt: Prompt, images: Sequence[ImageContent] = (), *, output_type: Any = None
+    ) -> RunResult:
         """Prompt, wait for the end, and give what came of it.
+
+        With `output_type`, a pydantic model or any type that pydantic can describe, the result's `output` is
+        a value of it; an answer that does not fit is asked for again, three times. It is None when the run
+        ended before it was given: see `stop`.
 
         Raises RunError, with `partial_result`, when the run ended in `error`; every other ending returns.
         An exception while waiting (Ctrl-C) aborts the run.
         """
         refuse_inside(self._key, "Agent.run()")
-        run = self.prompt(prompt, images)
+        run = self._start(_as_messages(prompt, images), output_type)
         try:
             run.wait()
         except BaseException:
@@ -252,7 +278,7 @@ class Agent:
             raise
         result = run.result()
         if result.stop == "error":
-            raise RunError(result.error or "the run failed", result)
+            raise RunError(result.error or "the run failed", result) from result.cause
         return result
 
     def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> EventStream:
@@ -300,6 +326,7 @@ class Agent:
             self._messages = []
             self._stream_message = None
             self._pending_tool_calls = set()
+            self._spent = ZERO_USAGE
             self._error = ""
             self._inbox.clear()
 
@@ -365,13 +392,19 @@ class Agent:
 
     # -- queues ----------------------------------------------------------------------------------------
 
-    def steer(self, message: str | Message) -> None:
-        """Queue a message for the start of the next turn; never starts a run."""
-        self._inbox.steer(_as_message(message))
+    def steer(self, message: str | Message) -> Receipt:
+        """Queue a message for the start of the next turn; never starts a run.
 
-    def follow_up(self, message: str | Message) -> None:
-        """Queue a message for when the run would end; never starts a run."""
-        self._inbox.follow_up(_as_message(message))
+        The receipt tells what became of it.
+        """
+        return self._inbox.steer(_as_message(message))
+
+    def follow_up(self, message: str | Message) -> Receipt:
+        """Queue a message for when the run would end; never starts a run.
+
+        The receipt tells what became of it.
+        """
+        return self._inbox.follow_up(_as_message(message))
 
     @property
     def has_queued_messages(self) -> bool:
@@ -423,6 +456,56 @@ class Agent:
         """Call `change(tools)` under a lock; a running run sees the change at its next request or call."""
         with self._tools_lock:
             change(self._tools)
+
+    # -- calls that wait for a resolution --------------------------------------------------------------
+
+    @property
+    def pending_calls(self) -> list[ToolCall]:
+        """The calls that a gate paused and nobody has answered yet, with the arguments that it gave them.
+
+        None of a running run. They are found in the messages, so those of a loaded transcript are here too,
+        with the model's own arguments.
+        """
+        with self._lock:
+            return [] if self._is_streaming() else self._pending_as_gated(find_pending(self._messages))
+
+    def resolve_tool_calls(self, *resolutions: ToolResolution) -> None:
+        """Answer some or all pending calls; then `resume()` goes on once none is left.
+
+        All of them or, when one is wrong, none. Raises AgentBusyError while a run is active,
+        InvalidToolResolutionError for an empty or doubled id, ToolCallNotPendingError for any other call.
+        """
+        with self._lock:
+            self._check_free("Wait for it before resolving calls.")
+            self._messages.extend(find_pending(self._messages).answered(resolutions))
+
+    def resolve_pending(self, resolve: Callable[[ToolCall], Any]) -> None:
+        """Answer all pending calls with what `resolve(call)` returns: text, blocks or a ToolResult.
+
+        What it raises becomes an error result. It runs on the calling thread with no lock held; when somebody
+        else has answered one of the calls meanwhile, nothing is stored and ToolCallNotPendingError raised.
+        """
+        with self._lock:
+            self._check_free("Wait for it before resolving calls.")
+            pending = find_pending(self._messages)
+            calls = self._pending_as_gated(pending)
+        results = resolved_by(calls, resolve)
+        with self._lock:
+            self._check_free("Wait for it before resolving calls.")
+            now = find_pending(self._messages)
+            if now.message is not pending.message or now.positions != pending.positions:
+                raise ToolCallNotPendingError("the calls were answered while they were being resolved")
+            self._messages.extend(results)
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation and what it has cost, to go on with in another agent or process."""
+        with self._lock:
+            return Transcript(tuple(self._messages), self._spent + self._spending)
+
+    def _pending_as_gated(self, pending: Pending) -> list[ToolCall]:
+        answer, calls = self._gated
+        return pending.as_gated(calls if answer is not None and answer is pending.message else ())
 
     # -- side queries ----------------------------------------------------------------------------------
 
@@ -590,18 +673,23 @@ class Agent:
 
     # -- accepting a run -------------------------------------------------------------------------------
 
-    def _start(self, prompts: list[Message]) -> Run:
+    def _start(self, prompts: list[Message], output_type: Any = None) -> Run:
         """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins."""
+        output = None if output_type is None else _typed_output(output_type, self._tools)
         with self._lock:
             self._check_free("Use steer() or follow_up(), or wait for it.")
+            self._check_nothing_pending()
             self._check_runnable_locked()
             if not prompts and not self._messages:
                 raise NothingToContinueError("no messages to send: the prompt and the conversation are empty")
-            return self._accept(prompts)
+            return self._accept(prompts, output=output)
 
-    def _accept(self, prompts: list[Message], skip_first_steering: bool = False) -> Run:
+    def _accept(
+        self, prompts: list[Message], skip_first_steering: bool = False, output: TypedOutput | None = None
+    ) -> Run:
         """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made."""
         job = self._new_job(prompts, skip_first_steering)
+        job.output = output
         self._error = ""
         if self._active is None:
             self._launch(job)
@@ -615,6 +703,15 @@ class Agent:
         if self._is_streaming():
             raise AgentBusyError(f"the agent is already processing a prompt. {advice}")
 
+    def _check_nothing_pending(self) -> None:
+        calls = find_pending(self._messages).calls
+        if calls:
+            names = ", ".join(f"{call.name} ({call.id})" for call in calls)
+            raise PendingToolCallsError(
+                f"tool calls wait for a resolution: {names}; use resolve_tool_calls() or resolve_pending(), "
+                "then resume()"
+            )
+
     def _is_streaming(self) -> bool:
         return self._waiting is not None or (self._active is not None and not self._finishing)
 
@@ -622,6 +719,8 @@ class Agent:
         """Raise unless there is everything a run needs: a model, a stream function, a thread."""
         if self._settings.model is None:
             raise ConfigurationError(_NO_MODEL)
+        if self._limits is not None:
+            self._limits.check_model(self._settings.model)
         try:
             self._stream_fn_of(self._settings)
         except ConfigurationError as error:
@@ -698,18 +797,38 @@ class Agent:
 
     def _run_loop(self, job: _Job, ending: _Ending) -> None:
         config = self._config(job.settings, job.cancel, job.run.metadata)
-        config.get_steering_messages = _skipping_first(self._inbox.poll_steering, job.skip_first_steering)
-        config.get_follow_up_messages = self._inbox.poll_follow_ups
+        config.get_steering_messages = _skipping_first(
+            lambda: self._poll(self._inbox.poll_steering, job, ending), job.skip_first_steering
+        )
+        config.get_follow_up_messages = lambda: self._poll(self._inbox.poll_follow_ups, job, ending)
         config.has_queued_messages = self._inbox.has_messages
         config.mirror = self._mirror
+        config.replace_history = lambda messages: self._replace_history(job, messages)
+        if job.output is not None:
+            config.answer_tools = (job.output.tool,)
+            config.hooks = merge_hooks(job.output.hooks, config.hooks)
         context = AgentContext(job.settings.system_prompt, job.history, self._tools)
         try:
             agent_loop(job.prompts, context, config, job.stream_fn, lambda event: self._tell(event, ending))
         finally:
             job.cancel.cancel("the run has ended")  # frees whatever still waits on the run's signal
 
+    def _poll(self, poll: Callable[[int], list[Message]], job: _Job, ending: _Ending) -> list[Message]:
+        """What is queued, for the next turn; that it was queued is told before it leaves the queue."""
+        if self._inbox.news:
+            self._tell_news(job.run.metadata, ending)
+        return poll(ending.turns + 1)
+
+    def _tell_news(self, run: RunMetadata | None, ending: _Ending) -> None:
+        """Tell what has come in from other threads since the last event."""
+        _, queues = self._inbox.take_news()
+        if queues is not None:
+            self._tell(QueueUpdate(*queues, run=run), ending)
+
     def _tell(self, event: Event, ending: _Ending) -> None:
         """Bring the state up to an event, then tell every subscriber of it."""
+        if self._inbox.news and type(event) is not AgentStart:
+            self._tell_news(event.run, ending)
         if type(event) is MessageUpdate:
             self._stream_message = event.message
         else:
@@ -759,11 +878,17 @@ class Agent:
                     self._pending_tool_calls.add(event.tool_call_id)
                 case ToolExecutionEnd():
                     self._pending_tool_calls.discard(event.tool_call_id)
-                case TurnEnd(message=AssistantMessage(error_message=text)) if text:
-                    self._error = text
+                case TurnEnd():
+                    self._spending = event.usage
+                    self._stream_message = None  # of an answer that was discarded
+                    if isinstance(event.message, AssistantMessage):
+                        self._error = event.message.error_message or self._error
                 case AgentEnd():
                     self._stream_message = None
                     self._finishing = True
+                    self._error = event.error or self._error
+                    self._spent, self._spending = self._spent + self._spending, ZERO_USAGE
+                    self._gated = (find_pending(self._messages).message, event.pending_calls)
 
     def _mirror(self, old: Message | None, new: Message | None) -> None:
         """Do to the state's messages what the loop did to its own."""
@@ -777,6 +902,12 @@ class Agent:
                     self._messages[position : position + 1] = [] if new is None else [new]
                     return
 
+    def _replace_history(self, job: _Job, messages: Sequence[Message]) -> None:
+        """Begin anew with what a hook made of the conversation; the run's own messages count from here on."""
+        with self._lock:
+            self._messages = list(messages)
+            job.history = list(messages)
+
     def _finish(self, job: _Job, ending: _Ending) -> None:
         """Settle a run, and start the one that waits or be idle, in one step."""
         with self._lock:
@@ -784,7 +915,7 @@ class Agent:
             self._pending_tool_calls = set()
             self._finishing = False
             self._active, waiting, self._waiting = None, self._waiting, None
-            job.run.settle(ending.result(job.run.run_id))
+            job.run.settle(ending.result(job.run.run_id, job.output.value if job.output else None))
             if waiting is not None:
                 self._launch(waiting)
                 return
@@ -803,7 +934,7 @@ class _Ending:
     def __init__(self) -> None:
         self.is_told = False
         self._end = AgentEnd((), "error")
-        self._turns = 0
+        self.turns = 0
         self._usage: Usage = ZERO_USAGE
         self._text = ""
 
@@ -812,15 +943,34 @@ class _Ending:
             self._usage = event.usage
             message = event.message
             if isinstance(message, AssistantMessage):
-                self._turns += message.stop_reason not in ("error", "aborted")
+                self.turns += message.stop_reason not in ("error", "aborted")
                 self._text = message.text or self._text
+            elif message is None:  # a discarded answer was one too
+                self.turns += 1
         elif isinstance(event, AgentEnd):
             self._end = event
             self.is_told = True
 
-    def result(self, run_id: str) -> RunResult:
+    def result(self, run_id: str, output: Any = None) -> RunResult:
         end = self._end
-        return RunResult(end.stop, self._turns, self._usage, self._text, end.messages, (), end.error, run_id)
+        return RunResult(
+            end.stop,
+            self.turns,
+            self._usage,
+            self._text,
+            end.messages,
+            end.pending_calls,
+            end.error,
+            run_id,
+            output,
+            end.cause,
+        )
+
+
+def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
+    from agent.typed import TypedOutput
+
+    return TypedOutput(output_type, tools.names())
 
 
 def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:

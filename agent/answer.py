@@ -69,7 +69,17 @@ class Answer:
 class Asker:
     """Asks the model, once per call, and records what comes back. Used by the run's thread alone."""
 
-    __slots__ = ("_cancel", "_config", "_hooks", "_off_level", "_record", "_reviewed", "_stream_fn", "model")
+    __slots__ = (
+        "_cancel",
+        "_config",
+        "_hooks",
+        "_off_level",
+        "_record",
+        "_reviewed",
+        "_stream_fn",
+        "answer_tools",
+        "model",
+    )
 
     def __init__(
         self,
@@ -88,6 +98,7 @@ class Asker:
         self._cancel = cancel
         self._off_level = off_level
         self._reviewed = bool(hooks.output_guardrails) or hooks.candidate_answer is not None
+        self.answer_tools = frozenset(tool.name for tool in config.answer_tools)
 
     def ask(
         self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None, may_be_empty: bool
@@ -133,11 +144,20 @@ class Asker:
         if not log:
             self._record.tell(MessageStart(PartialMessage(log, 0)))
         answer = Answer(message, built.argument_errors, recorded=False)
-        if self._reviewed and _is_final(message):
+        if self._reviewed and self.is_final(message):
             answer.held = True
         else:
             self.record(answer)
         return answer
+
+    def is_final(self, message: AssistantMessage) -> bool:
+        """True for an answer that ended well, says something and asks for no work."""
+        ended_well = message.stop_reason not in ("error", "aborted")
+        return ended_well and not _is_empty(message) and self.only_answers(message)
+
+    def only_answers(self, message: AssistantMessage) -> bool:
+        """True when each call of the message, if any, is to a tool that takes the answer."""
+        return all(call.name in self.answer_tools for call in message.tool_calls)
 
     def record(self, answer: Answer) -> None:
         """Make the answer part of the conversation."""
@@ -249,12 +269,6 @@ def _is_empty(message: AssistantMessage) -> bool:
     return message.stop_reason == "stop" and all(
         isinstance(block, TextContent) and not block.text.strip() for block in message.content
     )
-
-
-def _is_final(message: AssistantMessage) -> bool:
-    """True for an answer that ended well, says something and asks for no tool."""
-    ended_well = message.stop_reason not in ("error", "aborted")
-    return ended_well and not message.tool_calls and not _is_empty(message)
 
 
 def _logged(on_retry: Callable[[int, float, str], object] | None) -> Callable[[int, float, str], None] | None:

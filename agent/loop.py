@@ -56,6 +56,7 @@ from agent.record import Record
 from agent.retry import is_resumable
 from agent.runs import Stop
 from agent.stream import AgentContext, StreamError, StreamFn
+from agent.summaries import with_calls_as_text
 from agent.toolcalls import Batch
 from agent.tools import JoinedTools, ToolResult, ToolSet
 from agent.turn_rules import (
@@ -245,7 +246,8 @@ class _Loop:
 
     def _review(self, answer: Answer) -> RequestUpdate | None:
         """Record an answer that is accepted; else the constraint to ask again with."""
-        info = OutputInfo(answer.message, self.config.run, self.turns, self.record.usage, self.cancel)
+        message = with_calls_as_text(answer.message)
+        info = OutputInfo(message, self.config.run, self.turns, self.record.usage, self.cancel)
         try:
             retry = review(self.hooks, info, self.record.messages)
         except RunFailed:
@@ -346,7 +348,7 @@ class _Loop:
                 self._apply_update(update)
             request = retry or (update.next_request if update is not None else None)
             if request is not None:
-                self.request = request.checked(self._with_always(self.tools))
+                self.request = request.checked(self._with_answer_tools(self.tools))
         except Exception as error:
             raise RunFailed(error) from error
 
@@ -459,10 +461,10 @@ class _Loop:
     def _tools_of_turn(self) -> ToolSet:
         """What the model is told of and may call in the turn to come."""
         given = None if self.request is None else self.request.tools
-        return self._with_always(self.tools if given is None else tool_set(given))
+        return self._with_answer_tools(self.tools if given is None else tool_set(given))
 
-    def _with_always(self, tools: ToolSet) -> ToolSet:
-        return JoinedTools(tools, self.config.always_tools) if self.config.always_tools else tools
+    def _with_answer_tools(self, tools: ToolSet) -> ToolSet:
+        return JoinedTools(tools, self.config.answer_tools) if self.config.answer_tools else tools
 
     def _run_tools(self, answer: Answer, tools: ToolSet) -> _Outcome:
         """Run the calls of an answer, unless it was cut."""
@@ -495,7 +497,9 @@ class _Loop:
         self, answer: Answer, tools: ToolSet, given: Mapping[int, ToolResult] | None = None
     ) -> _Outcome:
         calls = answer.message.tool_calls
-        batch = Batch(calls, self.turns, tools, self.hooks, self.cancel, self.config.run)
+        batch = Batch(
+            calls, self.turns, tools, self.hooks, self.cancel, self.config.run, self.asker.answer_tools
+        )
         prepared = batch.prepare(answer.message, answer.argument_errors)
         for index, result in (given or {}).items():
             prepared[index].refused = result
@@ -503,7 +507,8 @@ class _Loop:
         if prepared and prepared[-1].paused:
             pending = (prepared.pop().as_gated, *calls[len(prepared) + 1 :])
         results, terminate = run_batch(batch, prepared, self.record, self.limits)
-        return _Outcome(tuple(results), "terminated" if terminate else None, pending)
+        ending: Stop = "end_turn" if self.asker.only_answers(answer.message) else "terminated"
+        return _Outcome(tuple(results), ending if terminate else None, pending)
 
     # -- queues ----------------------------------------------------------------------------------------
 

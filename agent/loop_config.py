@@ -33,7 +33,8 @@ class LoopConfig:
     `mirror(old, new)` hears of every change of the run's messages: one was added (None, new), dropped (old,
     None) or mended (old, new); `replace_history(messages)` that a hook replaced them all. `park(cancel)` is
     called where the run would end with an answer: it waits, and returns what to go on with, or nothing.
-    `always_tools` are there whatever hooks make of the tools.
+    `answer_tools` take the final answer: they are there whatever hooks make of the tools, no gate is asked
+    about them, and an answer that calls nothing else is reviewed like one in words.
     """
 
     model: Model
@@ -59,7 +60,7 @@ class LoopConfig:
     mirror: Mirror | None = field(default=None, kw_only=True)
     replace_history: Callable[[Sequence[Message]], object] | None = field(default=None, kw_only=True)
     park: Callable[[CancelToken], Sequence[Message]] | None = field(default=None, kw_only=True)
-    always_tools: Sequence[Any] = field(default=(), kw_only=True)
+    answer_tools: Sequence[Any] = field(default=(), kw_only=True)
     api_key: str = field(default="", kw_only=True)
     session_id: str = field(default="", kw_only=True)
     thinking_budgets: Mapping[str, int] | None = field(default=None, kw_only=True)

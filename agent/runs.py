@@ -7,7 +7,7 @@ import threading
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from agent.messages import Message, ToolCall
@@ -38,7 +38,11 @@ class RunMetadata:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came of a run: why it stopped, its completed turns, its usage, the last text and its messages."""
+    """What came of a run: why it stopped, its completed turns, its usage, the last text and its messages.
+
+    `output` is the typed result, when one was asked for and given. `cause` is the exception that ended the
+    run, if that was a hook's.
+    """
 
     stop: Stop
     turns: int = 0
@@ -48,6 +52,8 @@ class RunResult:
     pending_calls: tuple[ToolCall, ...] = ()
     error: str = ""
     run_id: str = ""
+    output: Any = None
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 _current: ContextVar[RunMetadata | None] = ContextVar("agent_current_run", default=None)

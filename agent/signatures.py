@@ -44,7 +44,7 @@ class ArgumentModel:
             self._model: type[BaseModel] = create_model(
                 name, __config__=_CONFIG, __module__=getattr(function, "__module__", __name__), **fields
             )
-            self.schema = _plain(self._model.model_json_schema(schema_generator=_Schema))
+            self.schema = plain_schema(self._model.model_json_schema(schema_generator=_Schema))
         except Exception as error:
             raise ConfigurationError(f"no schema can be made for tool {name!r}: {error}") from error
 
@@ -60,11 +60,11 @@ class ArgumentModel:
         except ValidationError as error:
             mended = self._mended(arguments, error)
             if mended == arguments:
-                raise ToolError(f"invalid arguments for {self._name}: {_problems(error)}") from None
+                raise ToolError(f"invalid arguments for {self._name}: {problems(error)}") from None
         try:
             return self._model.model_validate(mended)
         except ValidationError as error:
-            raise ToolError(f"invalid arguments for {self._name}: {_problems(error)}") from None
+            raise ToolError(f"invalid arguments for {self._name}: {problems(error)}") from None
 
     def _mended(self, arguments: Any, error: ValidationError) -> Any:
         """The arguments with two habits of models put right: null for "not given", and JSON in a string."""
@@ -159,7 +159,7 @@ def _annotated_text(annotation: Any) -> str | None:
     return None
 
 
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema without the titles pydantic adds, which tell a model nothing."""
     plain: dict[str, Any] = _without_titles(schema)
     plain.setdefault("properties", {})
@@ -194,7 +194,7 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _problems(error: ValidationError) -> str:
+def problems(error: ValidationError) -> str:
     return "; ".join(_problem(item) for item in error.errors(include_url=False))
 
 

@@ -56,6 +56,14 @@ def with_error_text(message: AssistantMessage) -> AssistantMessage:
     return replace(message, error_message=text)
 
 
+def with_calls_as_text(message: AssistantMessage) -> AssistantMessage:
+    """The message with the arguments of its calls as text too, for a judge who reads what is said."""
+    if not message.tool_calls:
+        return message
+    told = (TextContent(arguments_json(call.arguments)) for call in message.tool_calls)
+    return replace(message, content=(*message.content, *told))
+
+
 def _summary(block: Any) -> BlockSummary | None:
     match block:
         case TextContent():

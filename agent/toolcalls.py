@@ -80,6 +80,7 @@ class Batch:
     hooks: Hooks
     cancel: CancelToken
     run: RunMetadata | None
+    ungated: frozenset[str] = frozenset()
 
     def prepare(self, message: AssistantMessage, argument_errors: Mapping[int, str]) -> list[PreparedCall]:
         """All calls, checked and gated. Calls of an answer cut by its length are refused ungated.
@@ -154,7 +155,7 @@ class Batch:
 
     def _gate(self, item: PreparedCall) -> None:
         gate = self.hooks.before_tool
-        if gate is None:
+        if gate is None or item.call.name in self.ungated:
             return
         call = item.call
         try:

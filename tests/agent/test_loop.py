@@ -465,7 +465,7 @@ def test_queued_work_on_the_last_turn_stays_queued() -> None:
     for queue in ("steer", "follow_up"):
         box = Inbox("", "")
         played = play(
-            lambda context, box=box, queue=queue: getattr(box, queue)(UserMessage("more")) or "one",
+            lambda context, box=box, queue=queue: getattr(box, queue)(UserMessage("more")) and "one",
             **limited(1, box),
         )
         assert played.end.stop == "max_turns"

@@ -1,0 +1,166 @@
+"""Tool calls that wait for a resolution, and the conversation as it is kept until they have one.
+
+Pending are the calls of the last answer that no result behind it answers, unless that answer failed or was
+aborted. So they are found again in messages that come from a file or another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent.errors import InvalidToolResolutionError, ToolCallNotPendingError, ToolError
+from agent.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolCall,
+    ToolResultMessage,
+    UserBlock,
+    message_from_json,
+    message_to_json,
+    now_ms,
+    usage_from_json,
+    usage_to_json,
+)
+from agent.tools import ToolResult, to_result
+from agent.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResolution:
+    """The result of a pending call, made outside: text or blocks."""
+
+    id: str
+    content: str | Sequence[UserBlock] = ""
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A conversation and what it has cost over all its runs: what an agent needs to go on elsewhere.
+
+        data = json.dumps(agent.transcript.to_json())
+        agent = Agent(..., transcript=Transcript.from_json(json.loads(data)))
+
+    Calls that are pending stay so: they are part of the messages. Queues are not.
+    """
+
+    messages: tuple[Message, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "messages", tuple(self.messages))
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"messages": [...], "usage": {...}}`, as JSON data."""
+        return {
+            "messages": [message_to_json(message) for message in self.messages],
+            "usage": usage_to_json(self.usage),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Transcript:
+        """The transcript of such JSON data. Raises ValueError for what is no message."""
+        messages = data.get("messages") or ()
+        return cls(
+            tuple(message_from_json(message) for message in messages),
+            usage_from_json(data.get("usage") or {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The answer whose calls wait, and the positions of those that do. Falsy when nothing waits."""
+
+    message: AssistantMessage | None = None
+    positions: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.positions)
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The waiting calls, in order."""
+        return [] if self.message is None else [self.message.tool_calls[i] for i in self.positions]
+
+    def as_gated(self, gated: Sequence[ToolCall]) -> list[ToolCall]:
+        """The waiting calls with the arguments that a gate gave them."""
+        left = list(gated)
+        return [_take(left, call) for call in self.calls]
+
+    def answered(self, resolutions: Sequence[ToolResolution]) -> list[ToolResultMessage]:
+        """The results of some of the calls, in call order. Several calls of one id are answered one by one.
+
+        Raises InvalidToolResolutionError for an empty or doubled id, ToolCallNotPendingError for another.
+        """
+        by_id: dict[str, ToolResolution] = {}
+        for resolution in resolutions:
+            if not resolution.id or resolution.id in by_id:
+                problem = "is given twice" if resolution.id else "is empty"
+                raise InvalidToolResolutionError(f"the id {resolution.id!r} of a resolution {problem}")
+            by_id[resolution.id] = resolution
+        results = []
+        for call in self.calls:
+            found = by_id.pop(call.id, None)
+            if found is not None:
+                results.append(_message(call, ToolResult(found.content, is_error=found.is_error)))
+        if by_id:
+            waiting = ", ".join(call.id for call in self.calls) or "none"
+            raise ToolCallNotPendingError(f"no such call is pending: {', '.join(by_id)}; pending: {waiting}")
+        return results
+
+
+def find_pending(messages: Sequence[Message]) -> Pending:
+    """The calls that wait at the end of a conversation. Costs as many steps as there are results there."""
+    answered: list[str] = []
+    for message in reversed(messages):
+        match message:
+            case ToolResultMessage():
+                answered.append(message.tool_call_id)
+            case CustomMessage():
+                continue
+            case AssistantMessage() if message.stop_reason not in ("error", "aborted"):
+                return Pending(message, _unanswered(message, answered))
+            case _:
+                break
+    return Pending()
+
+
+def resolved_by(calls: Sequence[ToolCall], resolve: Callable[[ToolCall], Any]) -> list[ToolResultMessage]:
+    """One result per call; what `resolve` raises becomes an error result with its text."""
+    return [_message(call, _resolved(call, resolve)) for call in calls]
+
+
+def _unanswered(message: AssistantMessage, answered: list[str]) -> tuple[int, ...]:
+    positions = []
+    for position, call in enumerate(message.tool_calls):
+        if call.id in answered:
+            answered.remove(call.id)
+        else:
+            positions.append(position)
+    return tuple(positions)
+
+
+def _take(gated: list[ToolCall], call: ToolCall) -> ToolCall:
+    for position, candidate in enumerate(gated):
+        if candidate.id == call.id:
+            return replace(call, arguments=gated.pop(position).arguments)
+    return call
+
+
+def _resolved(call: ToolCall, resolve: Callable[[ToolCall], Any]) -> ToolResult:
+    try:
+        return to_result(resolve(call))
+    except ToolError as error:
+        return ToolResult(str(error), is_error=True)
+    except Exception as error:
+        text = str(error)
+        return ToolResult(f"{type(error).__name__}: {text}" if text else type(error).__name__, is_error=True)
+
+
+def _message(call: ToolCall, result: ToolResult) -> ToolResultMessage:
+    return ToolResultMessage(
+        call.id, call.name, result.content, result.is_error, result.details, result.meta, now_ms()
+    )
