@@ -101,6 +101,8 @@ def abort_at(at: int, by_subscriber: bool) -> float:
     began = [0.0]
 
     def watch(event: Event) -> None:
+        if event.type == "queue_update":
+            return
         events.append(event)
         if len(events) == at + 1:
             began[0] = time.monotonic()

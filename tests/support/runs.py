@@ -1,7 +1,7 @@
 """Runs told in a few words, and what must be true of every one of them.
 
 `story(events)` is the whole sequence of a run as text, with one word per event and one `upd` for a row of
-updates: `agent_start turn_start ms:hi me:hi ms:A upd me:A turn_end[A] agent_end[hi,A]`. A user message is its
+updates (what the queues hold is left out: it may change at any moment): `agent_start turn_start ms:hi me:hi ms:A upd me:A turn_end[A] agent_end[hi,A]`. A user message is its
 text, `A` an assistant's (`A!` failed, `A~` was aborted), `T` a tool result, `C` a custom entry.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -42,11 +43,16 @@ _NOTE = "Your last answer was cut off mid-tool-call"
 def story(events: Iterable[Event]) -> str:
     """The events as one line of words."""
     words: list[str] = []
-    for event in events:
+    for event in without_queue_updates(events):
         word = _word(event)
         if word != "upd" or words[-1] != "upd":
             words.append(word)
     return " ".join(words)
+
+
+def without_queue_updates(events: Iterable[Event]) -> list[Event]:
+    """The events that the run itself brought about."""
+    return [event for event in events if event.type != "queue_update"]
 
 
 def _word(event: Event) -> str:
@@ -182,20 +188,19 @@ def assert_events_balance(events: Sequence[Event]) -> None:
     assert kinds[0] == "agent_start"
     assert kinds[-1] == "agent_end"
     assert kinds.count("agent_start") == kinds.count("agent_end") == 1
-    running = ""
+    running: Counter[str] = Counter()
     spent = 0
     for event in events:
         match event:
             case ToolExecutionStart():
-                assert not running
-                running = event.tool_call_id
+                running[event.tool_call_id] += 1
             case ToolExecutionEnd():
-                assert running == event.tool_call_id
-                running = ""
+                running[event.tool_call_id] -= 1
+                assert running[event.tool_call_id] >= 0
             case TurnEnd():
                 assert event.usage.total_tokens >= spent
                 spent = event.usage.total_tokens
-    assert not running
+    assert not +running
 
 
 def frozen(value: Any) -> Any:
