@@ -13,7 +13,7 @@ from agent.providers._flags import overridden
 ThinkingFormat = Literal["level", "budget", "none"]
 Version = tuple[int, int]
 
-_VERSION = re.compile(r"gemini-(\d{1,2})(?:\.(\d{1,2}))?(?![\d.])")
+_VERSION = re.compile(r"gemini-(\d{1,2})(?:\.(\d{1,2}))?(?!\d)")
 # Names that follow the newest model of their kind.
 _ALIAS = re.compile(r"gemini-(?:pro|flash|flash-lite)-latest\Z")
 _NEWEST: Version = (99, 0)

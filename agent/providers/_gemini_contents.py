@@ -27,7 +27,6 @@ from agent.providers._gemini_compat import Compat
 from agent.providers._transform import (
     arrange,
     assistant_blocks,
-    clean,
     result_blocks,
     to_json,
     user_blocks,
@@ -229,7 +228,7 @@ def _is_servers(part: dict[str, Any]) -> bool:
 def _server_part(block: ServerContent, same_model: bool) -> list[dict[str, Any]]:
     """A part only the server understands, as it came; another model's signature is none of its own."""
     try:
-        part = json.loads(clean(block.raw))
+        part = json.loads(block.raw)
     except ValueError:
         return []
     if not isinstance(part, dict) or not part:

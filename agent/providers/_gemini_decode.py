@@ -152,10 +152,11 @@ class _Answer:
         usage = chunk.get("usageMetadata")
         if usage and isinstance(usage, dict):
             self._usage = usage
-        self._failure = error_text(chunk) or _block(chunk)
-        if self._failure:
-            self.over = True
-            return events
+        if "error" in chunk or "promptFeedback" in chunk:
+            self._failure = error_text(chunk) or _block(chunk)
+            if self._failure:
+                self.over = True
+                return events
         candidates = chunk.get("candidates")
         if not self._started and (candidates or chunk.get("responseId")):
             self._started = True

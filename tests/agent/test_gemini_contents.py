@@ -205,6 +205,8 @@ def test_text_after_a_call_goes_before_it_unless_the_turn_is_signed() -> None:
     """Y04"""
     turn = said(TextContent("a"), ToolCall("c1", "ls", {}), TextContent("b"))
     assert [next(iter(part)) for part in parts_of(turn)] == ["text", "text", "functionCall"]
+    server = said(ServerContent("x", '{"x":1}'), ToolCall("c1", "ls", {}), TextContent("b"))
+    assert [next(iter(part)) for part in parts_of(server)] == ["x", "functionCall", "text"]
     signed = said(ToolCall("c1", "ls", {}, S1), TextContent("b"))
     assert [next(iter(part)) for part in parts_of(signed)] == ["functionCall", "text"]
 
@@ -250,6 +252,12 @@ def test_images_of_several_results_follow_all_of_them() -> None:
     contents = sent([ASK, turn, result("1", IMAGE), result("2", IMAGE), ASK], GEMINI_2)
     assert [len(content["parts"]) for content in contents] == [1, 2, 2, 3, 1]
     check_contents(contents)
+
+
+def test_images_follow_the_results_they_came_with() -> None:
+    turns = [said(ToolCall(id, "a", {}), model=GEMINI_2) for id in "12"]
+    contents = sent([ASK, turns[0], result("1", IMAGE), turns[1], result("2")], GEMINI_2)
+    assert [len(content["parts"]) for content in contents] == [1, 1, 1, 2, 1, 1]
 
 
 def test_ids_are_sent_to_models_that_match_by_them_alone() -> None:

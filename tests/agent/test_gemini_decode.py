@@ -45,9 +45,7 @@ def test_another_kind_begins_another_block() -> None:
 
 
 def test_only_thought_marks_thinking_and_a_signature_does_not() -> None:
-    message = message_of(
-        G([{"text": "said", "thoughtSignature": S1}, {"text": "!", "thought": False}], "STOP")
-    )
+    message = message_of(G([{"text": "said", "thoughtSignature": S1}, {"text": "!", "thought": 1}], "STOP"))
     assert message.content == (TextContent("said!", S1),)
 
 
@@ -55,6 +53,12 @@ def test_only_thought_marks_thinking_and_a_signature_does_not() -> None:
 def test_a_missing_or_empty_signature_keeps_the_one_before(later: dict[str, Any]) -> None:
     message = message_of(G([{"text": "a", "thoughtSignature": S1}]), G([{"text": "b"} | later], "STOP"))
     assert message.content == (TextContent("ab", S1),)
+
+
+def test_a_signature_does_not_pass_on_to_the_next_block() -> None:
+    signed = {"text": "a", "thoughtSignature": S1}
+    message = message_of(G([signed, {"text": "b", "thought": True}, {"text": "c"}], "STOP"))
+    assert message.content == (TextContent("a", S1), ThinkingContent("b"), TextContent("c"))
 
 
 def test_the_last_signature_of_a_block_is_kept() -> None:
@@ -257,6 +261,21 @@ def test_a_candidate_without_content_is_an_empty_answer_and_none_at_all_an_error
     message = message_of(json.dumps(chunk))
     assert (message.stop_reason, message.content) == (stop, ())
     assert stop == "stop" or is_resumable(message.error_message)
+
+
+def test_a_reason_to_block_does_not_count_beside_an_answer() -> None:
+    chunk = json.loads(G([{"text": "x"}], "STOP").removeprefix("data: "))
+    assert message_of(json.dumps(chunk | {"promptFeedback": {"blockReason": "OTHER"}})).text == "x"
+    assert message_of(json.dumps(chunk | {"promptFeedback": {}})).text == "x"
+
+
+def test_nothing_counts_after_an_error() -> None:
+    late = json.loads(G([{"text": "late"}], "STOP").removeprefix("data: "))
+    assert message_of(json.dumps([{"error": {"message": "oops"}}, late])).content == ()
+
+
+def test_the_models_name_is_told_without_its_collection() -> None:
+    assert message_of(G([{"text": "x"}], "STOP", modelVersion="models/gemini-y")).response_model == "gemini-y"
 
 
 def test_a_stream_without_a_reason_is_cut_off() -> None:

@@ -346,6 +346,15 @@ def test_vertex_takes_tokens_and_api_keys() -> None:
     assert gemini_credentials(VERTEX, "") == {}
 
 
+def test_vertex_takes_a_base_url_that_names_the_project() -> None:
+    base = "https://gateway/v1/projects/p9/locations/asia"
+    url = vertex_url(replace(VERTEX, base_url=base, id="models/gemini-x"))
+    assert url == f"{base}/publishers/google/models/gemini-x"
+    assert vertex_url(replace(VERTEX, base_url="https://gateway")).startswith(
+        "https://gateway/v1/projects/p1/"
+    )
+
+
 def test_vertex_serves_other_publishers_and_endpoints() -> None:
     assert vertex_url(replace(VERTEX, id="meta/llama-4")).endswith("/publishers/meta/models/llama-4")
     assert vertex_url(replace(VERTEX, id="endpoints/123")).endswith("/locations/europe-west4/endpoints/123")
