@@ -39,7 +39,7 @@ from support.sse_server import SseServer, cut, hang, no_head
 from agent.agent import Agent
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
-from agent.messages import ToolCall, ToolResultMessage, UserMessage
+from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers import anthropic_messages
 from agent.providers.anthropic_messages import build_request, stream
@@ -72,7 +72,7 @@ def test_a_request_is_a_post_of_json_and_its_answer_a_message(sse_server: SseSer
 
 def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    messages = [
+    messages: list[Message] = [
         UserMessage("é😀"),
         called(ToolCall("1", "ls", {"a": [1, None]})),
         ToolResultMessage("1", "ls", "x"),
@@ -581,7 +581,12 @@ def test_a_call_cut_by_the_limit_is_not_run(sse_server: SseServer) -> None:
     sse_server.play(MS, TU(0, "t", "write"), JD(0, '{"path":"f","content":"abc'), MD("max_tokens"), ME)
     sse_server.play(*HELLO)
     ran: list[int] = []
-    with agent_of(sse_server, AgentTool("write", "w", {}, lambda a, c: ran.append(1) or "x")) as agent:
+
+    def run(arguments: dict[str, Any], context: Any) -> str:
+        ran.append(1)
+        return "x"
+
+    with agent_of(sse_server, AgentTool("write", "w", {}, run)) as agent:
         assert agent.run("go").stop == "end_turn"
     assert ran == []
     (result,) = sse_server.requests[1].json["messages"][2]["content"]

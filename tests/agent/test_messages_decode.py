@@ -72,6 +72,12 @@ def test_arguments_may_come_whole_with_the_block() -> None:
     assert message.tool_calls == (ToolCall("t1", "ls", {"path": "x"}),)
 
 
+def test_pieces_of_arguments_count_more_than_what_came_with_the_block() -> None:
+    block = opened(0, type="tool_use", id="t1", name="ls", input={"path": "x"})
+    message = decoded(MS, block, JD(0, '{"path":"y"}'), CS(0), MD("tool_use"), ME)
+    assert message.tool_calls == (ToolCall("t1", "ls", {"path": "y"}),)
+
+
 def test_half_a_character_in_arguments_harms_nothing() -> None:
     """J04"""
     message = decoded(MS, TU(0, "t1", "ls"), JD(0, '{"a":"x\\ud99c y"}'), CS(0), MD("tool_use"), ME)
@@ -89,8 +95,10 @@ def test_blocks_may_be_interleaved_and_are_told_apart_by_index() -> None:
 
 
 def test_an_index_used_again_begins_another_block() -> None:
-    message = decoded(MS, TB(0), TD(0, "a"), TU(0, "t", "ls"), JD(0, "{}"), CS(0), MD("tool_use"), ME)
-    assert message.content == (TextContent("a"), ToolCall("t", "ls", {}))
+    events = (MS, TB(0), TD(0, "a"), TU(0, "t", "ls"), JD(0, "{}"), CS(0), MD("tool_use"), ME)
+    assert decoded(*events).content == (TextContent("a"), ToolCall("t", "ls", {}))
+    kinds = [e.type for e in decode(payloads_of("".join(events)))]
+    assert kinds[2:5] == ["text_delta", "text_end", "toolcall_start"]
 
 
 def test_deltas_without_a_block_open_one() -> None:
@@ -358,7 +366,7 @@ def test_payloads_that_mean_nothing_are_passed_over(line: str) -> None:
     assert isinstance(list(decode(payloads))[-1], StreamDone)
 
 
-ODD = (None, 7, "x", [], {}, [1], {"type": None})
+ODD: tuple[Any, ...] = (None, 7, "x", [], {}, [1], {"type": None})
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -289,8 +289,20 @@ def test_a_search_without_its_result_is_not_sent() -> None:
     assert kinds(sent([turn, UserMessage("b"), said(TextContent("c")), UserMessage("d")])[0]) == ["text"]
 
 
+def test_a_search_that_others_have_gone_past_is_not_sent() -> None:
+    wire = sent([said(TextContent("a"), SEARCH), UserMessage("b"), said(TextContent("c"))])
+    assert kinds(wire[0]) == ["text"]
+
+
 def test_a_result_without_its_search_is_not_sent() -> None:
     assert kinds(sent([said(FOUND, TextContent("a")), UserMessage("b")])[0]) == ["text"]
+
+
+def test_a_search_that_this_format_cannot_send_answers_nothing() -> None:
+    """The same provider, asked in another format."""
+    other = AssistantMessage([SEARCH, TextContent("a")], "other-api", "anthropic", "claude-x")
+    wire = sent([other, UserMessage("b"), said(FOUND, TextContent("c")), UserMessage("d")])
+    assert [kinds(message) for message in wire[::2]] == [["text"], ["text"]]
 
 
 def test_a_paused_search_goes_on_where_it_paused() -> None:
@@ -320,7 +332,7 @@ def test_a_block_of_the_server_that_is_no_json_is_not_sent() -> None:
 def test_lone_surrogates_are_not_sent(sse_server: SseServer) -> None:
     """J04"""
     sse_server.play(*HELLO)
-    history = [
+    history: list[Message] = [
         UserMessage("a\ud800😀"),
         called(ToolCall("1", "ls", {"k\udfff": "x\ud99c y"})),
         ToolResultMessage("1", "ls", "r\udc00"),
@@ -339,7 +351,7 @@ MARK = {"type": "ephemeral"}
 
 
 def test_the_last_two_user_messages_are_marked() -> None:
-    history = [
+    history: list[Message] = [
         UserMessage("a"),
         UserMessage("b"),
         called(ToolCall("1", "ls", {}), ToolCall("2", "ls", {})),
@@ -372,14 +384,14 @@ def test_a_mark_does_not_stay_on_the_message() -> None:
 def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request encodes what is new in it, marks included; the rest is what earlier ones made."""
     from agent.providers import _messages_history as room
+    from agent.providers._transform import to_json
 
     encoded: list[int] = []
 
     def counting(value: Any) -> bytes:
         encoded.append(1)
-        return original(value)
+        return to_json(value)
 
-    original = room.to_json
     monkeypatch.setattr(room, "to_json", counting)
     history: list[Message] = []
     for number in range(50):

@@ -12,7 +12,9 @@ from support.real import require_or_skip
 import agent as runtime
 from agent import Agent, ConfigurationError, MessageUpdate, RetryPolicy, tool
 from agent.local_model import LocalServer, find
+from agent.messages import AssistantMessage
 from agent.providers import classify_error
+from agent.stream import TextDelta
 
 NO_RETRY = RetryPolicy(auto_resume=(), mid_tool_call=(), side_query=(), request=())
 
@@ -60,7 +62,7 @@ def test_text_arrives_in_pieces_and_adds_up(server: LocalServer) -> None:
     deltas: list[str] = []
 
     def collect(event: Any) -> None:
-        if isinstance(event, MessageUpdate) and event.stream_event.type == "text_delta":
+        if isinstance(event, MessageUpdate) and isinstance(event.stream_event, TextDelta):
             deltas.append(event.stream_event.delta)
 
     with _agent(server, max_tokens=64) as agent:
@@ -81,7 +83,7 @@ def test_a_tool_call_makes_the_round_trip(server: LocalServer) -> None:
     """A model this small misses now and then: up to four questions for a call that is run and answered."""
     for question in QUESTIONS:
         with _agent(server, call=ONE_CALL, max_tokens=96) as agent:
-            messages = agent.run(question).messages
+            messages: list[Any] = list(agent.run(question).messages)
         answered = [m for m in messages if m.role == "toolResult" and not m.is_error]
         if answered and messages[-1].role == "assistant" and messages[-1].stop_reason == "stop":
             break
@@ -105,7 +107,7 @@ def test_arguments_cut_by_the_token_limit_are_not_executed(server: LocalServer) 
 
     with _agent(server, call=ONE_CALL, tools=[noticed], max_tokens=24) as agent:
         agent.subscribe(lambda event: agent.abort() if event.type == "turn_end" else None)
-        messages = agent.run("What is 3+4? Use add.").messages
+        messages: list[Any] = list(agent.run("What is 3+4? Use add.").messages)
     assert messages[1].stop_reason == "length"
     assert messages[1].tool_calls
     assert ran == []
@@ -134,6 +136,8 @@ def test_an_abort_frees_the_server(server: LocalServer) -> None:
         agent.subscribe(lambda event: agent.abort() if event.type == "message_update" else None)
         agent.prompt("Write a very long story about the sea.")
         assert agent.wait_for_idle(30)
-        assert agent.state.messages[-1].stop_reason == "aborted"
+        (*_, last) = agent.state.messages
+        assert isinstance(last, AssistantMessage)
+        assert last.stop_reason == "aborted"
     with _agent(server, max_tokens=8) as agent:
         assert agent.run("Hello").text

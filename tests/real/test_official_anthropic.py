@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -124,12 +124,13 @@ def has_server_block(message: Message) -> bool:
 
 def test_the_judge_is_awake() -> None:
     body = request([UserMessage("a")], tools=[Tool("ls")])
-    for spoil in (
+    spoils: tuple[Callable[[Any], Any], ...] = (
         lambda b: b["messages"][0]["content"].append({"type": "txt", "text": "x"}),
         lambda b: b["tools"][0].update(name=7),
         lambda b: b.update(thinking={"type": "enabled"}),
         lambda b: b.update(unheard_of=1),
-    ):
+    )
+    for spoil in spoils:
         spoiled = json.loads(json.dumps(body))
         spoil(spoiled)
         with pytest.raises(ValueError, match="validation error"):
@@ -234,7 +235,11 @@ def test_a_conversation_the_official_client_sends_reads_like_ours(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     sse_server.play(*HELLO)
     sse_server.play(*HELLO)
-    history = [UserMessage("hi"), called(ToolCall("t1", "ls", {"a": 1})), ToolResultMessage("t1", "ls", "x")]
+    history: list[Message] = [
+        UserMessage("hi"),
+        called(ToolCall("t1", "ls", {"a": 1})),
+        ToolResultMessage("t1", "ls", "x"),
+    ]
     asked(sse_server, history, model=replace(CLAUDE, max_tokens=9), cache_retention="none")
     wire = [
         {"role": "user", "content": "hi"},

@@ -27,7 +27,7 @@ def event(kind: str, **fields: Any) -> str:
 
 
 def start(**usage: int) -> str:
-    message = {
+    message: dict[str, Any] = {
         "id": "m1",
         "type": "message",
         "role": "assistant",
