@@ -121,6 +121,7 @@ if TYPE_CHECKING:
         ToolCallEnd,
         ToolCallStart,
     )
+    from agent.subscribers import Subscription
     from agent.summaries import BlockSummary, summarize_blocks
     from agent.thinking import THINKING_LADDER, clamp_thinking_level, is_canonical_thinking_level
     from agent.tools import AgentTool, TitleArg, ToolContext, ToolDisplayHint, ToolResult, ToolSet, tool
@@ -189,6 +190,7 @@ __all__ = [
     "StreamRetry",
     "StreamStart",
     "SubagentPausedError",
+    "Subscription",
     "TextContent",
     "TextDelta",
     "TextEnd",
@@ -207,12 +209,12 @@ __all__ = [
     "ToolContext",
     "ToolDecision",
     "ToolDisplayHint",
-    "ToolResolution",
     "ToolError",
     "ToolExecutionEnd",
     "ToolExecutionStart",
     "ToolExecutionUpdate",
     "ToolOverride",
+    "ToolResolution",
     "ToolResult",
     "ToolResultInfo",
     "ToolResultMessage",
@@ -346,6 +348,7 @@ _HOMES = {
     "ToolCallDelta": "agent.stream",
     "ToolCallEnd": "agent.stream",
     "ToolCallStart": "agent.stream",
+    "Subscription": "agent.subscribers",
     "BlockSummary": "agent.summaries",
     "summarize_blocks": "agent.summaries",
     "THINKING_LADDER": "agent.thinking",

@@ -70,8 +70,10 @@ from agent.runs import (
 )
 from agent.side_query import SideQuery
 from agent.stream import AgentContext, PartialMessage, StreamFn
+from agent.subscribers import QueuedSubscriber, Subscriber, Subscription
 from agent.tools import ToolSet
 from agent.usage import ZERO_USAGE, Usage
+from agent.worker import Jobs, hire
 
 if TYPE_CHECKING:
     from agent.event_stream import EventStream
@@ -79,8 +81,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent")
 
-Subscriber = Callable[[Event], object]
-Unsubscribe = Callable[[], None]
 Prompt = str | Message | Sequence[str | Message]
 
 _NO_STREAM_FN = (
@@ -213,7 +213,7 @@ class Agent:
         self._spending: Usage = ZERO_USAGE  # by the current one
         # The answer whose calls a gate paused, and these calls with the arguments that it gave them.
         self._gated: tuple[Message | None, tuple[ToolCall, ...]] = (None, ())
-        self._subscribers: tuple[tuple[object, Subscriber], ...] = ()
+        self._subscribers: tuple[tuple[object, Subscriber, bool], ...] = ()
         self._stream_message: Message | PartialMessage | None = None
         self._pending_tool_calls: set[str] = set()
         self._error = ""
@@ -224,7 +224,7 @@ class Agent:
         self._finishing = False
         self._waiting: _Job | None = None
         self._closed = False
-        self._jobs: SimpleQueue[Callable[[], None] | None] | None = None
+        self._jobs: Jobs | None = None
         self._worker: threading.Thread | None = None
 
     # -- running ---------------------------------------------------------------------------------------
@@ -346,7 +346,10 @@ class Agent:
                 self._dismiss()
         self.abort()
         if worker is not None and self.can_wait():
+            deadline = time.monotonic() + _CLOSE_TIMEOUT
             worker.join(_CLOSE_TIMEOUT)
+            for queued in self._queued_subscribers():
+                queued.join(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> Agent:
         return self
@@ -358,21 +361,41 @@ class Agent:
 
     # -- watching --------------------------------------------------------------------------------------
 
-    def subscribe(self, subscriber: Subscriber) -> Unsubscribe:
+    def subscribe(
+        self,
+        subscriber: Subscriber,
+        queue: int | None = None,
+        drop_streaming: bool = False,
+        *,
+        children: bool = True,
+    ) -> Subscription:
         """Call `subscriber(event)` for every event, on the worker thread; returns a function that ends it.
 
         A subscriber may call any method but those that wait. One that raises is logged and stops nothing; one
-        that blocks holds the run up.
+        that blocks holds the run up, unless it has a `queue`: then it runs on a thread of its own, behind a
+        queue of that many events. When the queue is full the run waits for it, at most 5 s, and then drops
+        events until there is room again; with `drop_streaming`, updates of messages and tools are dropped
+        without a wait. `dropped` of what is returned counts them. Such a subscriber may hear of the end of a
+        run after `wait_for_idle()` has returned; `close()` waits for it.
+
+        It also hears of the runs that tools and hooks start inside this agent's: their events have run ids of
+        their own and a `parent_run_id`. With `children=False` it does not.
         """
         key = object()
+        queued = None
+        if queue is not None:
+            queued = subscriber = QueuedSubscriber(subscriber, queue, drop_streaming, self.name)
         with self._lock:
-            self._subscribers = (*self._subscribers, (key, subscriber))
+            self._subscribers = (*self._subscribers, (key, subscriber, children))
 
         def unsubscribe() -> None:
             with self._lock:
                 self._subscribers = tuple(entry for entry in self._subscribers if entry[0] is not key)
 
-        return unsubscribe
+        return Subscription(unsubscribe, queued)
+
+    def _queued_subscribers(self) -> list[QueuedSubscriber]:
+        return [entry[1] for entry in self._subscribers if isinstance(entry[1], QueuedSubscriber)]
 
     @property
     def state(self) -> AgentState:
@@ -731,17 +754,18 @@ class Agent:
 
     def _hire(self) -> None:
         """Start the worker thread. Called under the lock."""
-        jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        worker = threading.Thread(target=_work, args=(jobs,), name=f"agent-worker-{self.name}", daemon=True)
-        worker.start()
-        self._jobs, self._worker = jobs, worker
+        jobs: Jobs = SimpleQueue()
+        self._worker = hire(jobs, f"agent-worker-{self.name}")
+        self._jobs = jobs
         # SimpleQueue.put is safe in a finalizer; at interpreter exit the daemon thread needs no farewell.
         weakref.finalize(self, jobs.put, None).atexit = False
 
     def _dismiss(self) -> None:
-        """Tell the worker thread to end once it has done its jobs. Called under the lock."""
+        """Tell the threads to end once they have done their jobs. Called under the lock."""
         if self._jobs is not None:
             self._jobs.put(None)
+        for queued in self._queued_subscribers():
+            queued.end()
 
     def _stream_fn_of(self, settings: _Settings) -> StreamFn:
         # The package's attribute is read at each call, so that it can be replaced at any time.
@@ -834,7 +858,7 @@ class Agent:
         else:
             ending.note(event)
             self._note(event)
-        for _, subscriber in self._subscribers:
+        for _, subscriber, _ in self._subscribers:
             try:
                 subscriber(event)
             except (
@@ -971,16 +995,6 @@ def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
     from agent.typed import TypedOutput
 
     return TypedOutput(output_type, tools.names())
-
-
-def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-    """The worker thread: one job after the other until None. Knows the queue and nothing of the agent."""
-    while True:
-        job = jobs.get()
-        if job is None:
-            return
-        job()
-        del job  # while it waits for the next, a parked worker must not keep the agent of the last alive
 
 
 def _skipping_first(poll: Callable[[], list[Message]], skip: bool) -> Callable[[], list[Message]]:

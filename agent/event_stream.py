@@ -31,7 +31,7 @@ class EventStream:
         self._agent = agent
         self._events: SimpleQueue[Event | None] = SimpleQueue()
         self._ended = False
-        self._unsubscribe = agent.subscribe(self._events.put)
+        self._unsubscribe = agent.subscribe(self._events.put, children=False)
         try:
             self.run: Run = agent.prompt(prompt, images)
         except BaseException:
