@@ -84,11 +84,14 @@ class TerminalText:
         self._unfinished = ""
         if _is_plain(text):
             return self._append(text)
+        # Before the end is looked at: a NUL in a sequence does not end it.
+        text = text.translate(_DROP_BEFORE)
         if found := _UNFINISHED.search(text):
             self._unfinished = _shortened(found)
             text = text[: found.start()]
-        text = _ESCAPE.sub(_move, text.translate(_DROP_BEFORE)).translate(_DROP_AFTER)
+        # Before sequences become moves: one that goes to the start of the line is no part of a line end.
         text = _LINE_END.sub("\n", text)
+        text = _ESCAPE.sub(_move, text).translate(_DROP_AFTER)
         return self._replay(text) if _MOVING.search(text) else self._append(text)
 
     def finish(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_tools.terminal import OPEN_LINE_LIMIT, TerminalText, plain_text
@@ -115,6 +115,8 @@ PIECES += [
 
 
 @settings(max_examples=300, deadline=None)
+@example(["a", "\x1b[", "\x00", "a"], 0)
+@example(["a", "\x1b[2K", "\x1b[1G", "\n"], 0)
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.integers(0, 2**32))
 def test_the_pieces_it_arrives_in_do_not_matter(pieces: list[str], seed: int) -> None:
     data, cut = "".join(pieces).encode(), random.Random(seed)
