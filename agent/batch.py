@@ -22,7 +22,7 @@ def run_batch(
     batch: Batch, prepared: Sequence[PreparedCall], record: Record, limits: Limits
 ) -> tuple[list[ToolResultMessage], bool]:
     """Run the prepared calls; their results in call order, and whether all of them ask to stop."""
-    crew = _Crew(batch, record, limits)
+    crew = _Crew(batch, record, limits, prepared[0].index if prepared else 0)
     try:
         for item in prepared:
             crew.begin(item)
@@ -37,13 +37,14 @@ def run_batch(
 class _Crew:
     """The calls that run now, and the results of those that have. Used by the run's thread alone."""
 
-    def __init__(self, batch: Batch, record: Record, limits: Limits) -> None:
+    def __init__(self, batch: Batch, record: Record, limits: Limits, first: int) -> None:
         self.running: list[Execution] = []
         self.told: list[ToolResultMessage] = []
         self.terminate = True
         self._batch = batch
         self._record = record
         self._limits = limits
+        self._next_told = first
         self._slots = max(1, limits.parallel_tools or 1) if limits.parallel_tools is not None else None
         self._inbox: SimpleQueue[Said] = SimpleQueue()
         self._early: dict[int, ToolResultMessage] = {}  # settled before a call that comes first
@@ -110,9 +111,10 @@ class _Crew:
             result.meta,
             self._record.now_ms(),
         )
-        while (told := self._early.pop(len(self.told), None)) is not None:
+        while (told := self._early.pop(self._next_told, None)) is not None:
             self._record.announce(told)
             self.told.append(told)
+            self._next_told += 1
 
     def _report(self, item: PreparedCall, partial: ToolResult) -> None:
         call, status = item.call, partial.status_message

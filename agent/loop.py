@@ -57,7 +57,7 @@ from agent.retry import is_resumable
 from agent.runs import Stop
 from agent.stream import AgentContext, StreamError, StreamFn
 from agent.summaries import with_calls_as_text
-from agent.toolcalls import Batch
+from agent.toolcalls import Batch, PreparedCall
 from agent.tools import JoinedTools, ToolResult, ToolSet
 from agent.turn_rules import (
     RunFailed,
@@ -201,7 +201,7 @@ class _Loop:
             stop = self._turns(self._poll_steering())
         except RunFailed as failure:
             self.error, self.cause, stop = str(failure), failure.cause, "error"
-        if self.aborted.is_set():
+        if self.aborted.is_set() and not self.pending:
             return "aborted"
         return "budget" if stop == "aborted" and self.cancel.reason == TIME_IS_UP else stop
 
@@ -503,10 +503,15 @@ class _Loop:
         prepared = batch.prepare(answer.message, answer.argument_errors)
         for index, result in (given or {}).items():
             prepared[index].refused = result
-        pending: tuple[ToolCall, ...] = ()
-        if prepared and prepared[-1].paused:
-            pending = (prepared.pop().as_gated, *calls[len(prepared) + 1 :])
+        paused = [prepared.pop()] if prepared and prepared[-1].paused else []
+        paused += [
+            PreparedCall(calls[i], calls[i].arguments, i) for i in range(len(prepared) + 1, len(calls))
+        ]
         results, terminate = run_batch(batch, prepared, self.record, self.limits)
+        if paused and self.aborted.is_set():  # nobody will resolve them: the next prompt must not wait for it
+            results += run_batch(batch, paused, self.record, self.limits)[0]
+            paused = []
+        pending = tuple(item.as_gated for item in paused)
         ending: Stop = "end_turn" if self.asker.only_answers(answer.message) else "terminated"
         return _Outcome(tuple(results), ending if terminate else None, pending)
 

@@ -11,6 +11,7 @@ from agent import tool
 from agent.cancel import CancelToken
 from agent.errors import NothingToContinueError
 from agent.events import AutoResume, Event, MessageEnd, StreamRetry, ToolExecutionStart, TurnEnd
+from agent.hooks import Hooks, ToolDecision
 from agent.inbox import Inbox
 from agent.loop import AUTO_RESUME_MARKER, LoopConfig, agent_loop
 from agent.messages import AssistantMessage, CustomMessage, TextContent, ToolCall, UserMessage
@@ -610,6 +611,42 @@ def test_an_abort_leaves_the_queues_as_they_are() -> None:
     assert played.end.stop == "aborted"
     assert played.model.calls == 1
     assert [text_of(m) for m in box.poll_steering() + box.follow_ups()] == ["s", "f"]
+
+
+def test_an_abort_leaves_no_call_pending() -> None:
+    token = CancelToken()
+
+    def abort(arguments: dict[str, Any], context: Any) -> str:
+        token.cancel()
+        return "done anyway"
+
+    played = play(
+        [tool_call("abort", id="c1"), call("c2"), call("c3")],
+        tools=[AgentTool("abort", "", {"type": "object"}, abort), echo],
+        hooks=Hooks(before_tool=lambda info: ToolDecision.pause() if info.id == "c2" else None),
+        cancel=token,
+    )
+    assert played.story == (
+        f"{HI} ms:A upd me:A tes:c1 tee:c1 ms:T me:T tes:c2 tee:c2! ms:T me:T tes:c3 tee:c3! ms:T me:T "
+        "turn_end[A;T,T,T] turn_start ms:A me:A~ turn_end[A~] agent_end[hi,A,T,T,T,A~]"
+    )
+    assert [text_of(m) for m in played.new[2:5]] == ["done anyway", "aborted", "aborted"]
+    assert played.end.stop == "aborted"
+    assert played.end.pending_calls == ()
+
+
+def test_an_abort_after_a_pause_comes_too_late() -> None:
+    token = CancelToken()
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, TurnEnd):
+            token.cancel()
+
+    hooks = Hooks(before_tool=lambda info: ToolDecision.pause())
+    played = play([call("c1")], tools=[echo], hooks=hooks, cancel=token, on_event=on_event)
+    assert played.story == f"{HI} ms:A upd me:A turn_end[A] agent_end[hi,A]"
+    assert played.end.stop == "paused"
+    assert [c.id for c in played.end.pending_calls] == ["c1"]
 
 
 def test_the_text_of_an_abort_does_not_matter() -> None:

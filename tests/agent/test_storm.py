@@ -19,7 +19,8 @@ from agent.errors import ToolError
 from agent.events import AgentEnd, Event, MessageEnd
 from agent.hooks import Hooks, ToolDecision, ToolOverride
 from agent.limits import Limits
-from agent.messages import AssistantMessage, Message, UserMessage
+from agent.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from agent.runs import Run
 from agent.stream import StreamStart, TextDelta, ToolCallDelta, ToolCallStart
 from agent.testing import FaultInjector, ScriptedModel, done, error, text, thinking, tool_call
 from agent.tools import ToolResult
@@ -36,12 +37,14 @@ ERRORS = [
     "unexpected EOF",
     "529 overloaded",
 ]
+PARALLEL = ["fine", "raises", "talks", "waits"]
 TOOLS = ["fine", "fails", "raises", "stops", "talks", "waits", "missing"]
 
 
 def tools() -> list[AgentTool]:
     def made(name: str, execute: Callable[[dict[str, Any], Any], Any]) -> AgentTool:
-        return AgentTool(name, "", {"type": "object"}, execute, timeout=5.0)
+        parallel = name in PARALLEL
+        return AgentTool(name, "", {"type": "object"}, execute, parallel=parallel, timeout=5.0)
 
     def fails(arguments: dict[str, Any], context: Any) -> str:
         raise ToolError("it went wrong")
@@ -89,7 +92,10 @@ class Storm:
             tools=tools(),
             retry=NO_WAITS,
             hooks=Hooks(before_tool=self.gate, after_tool=self.override, transform_context=self.transform),
-            limits=Limits(max_turns=self.random.choice([None, None, 1, 2, 3])),
+            limits=Limits(
+                max_turns=self.random.choice([None, None, 1, 2, 3]),
+                parallel_tools=self.random.choice([None, 1, 2, 4]),
+            ),
             steering_mode=self.random.choice(["all", "one-at-a-time"]),
             follow_up_mode=self.random.choice(["all", "one-at-a-time"]),
         )
@@ -140,6 +146,8 @@ class Storm:
         info.arguments.clear()
         if self.rolls(0.05):
             raise ValueError("the gate is stuck")
+        if self.rolls(0.05):
+            return ToolDecision.pause()
         if self.rolls(0.1):
             return ToolDecision.deny()
         return ToolDecision.allow({"b": 1}) if self.rolls(0.1) else None
@@ -216,7 +224,15 @@ class Storm:
     def run_once(self, prompt: str) -> None:
         self.events, self.hashes = [], []
         history = self.agent.state.messages
-        run = self.agent.prompt(prompt)
+        self.check(self.agent.prompt(prompt), history)
+        while self.agent.pending_calls:
+            self.agent.resolve_pending(lambda call: f"resolved {call.name}")
+            self.events, self.hashes = [], []
+            history = self.agent.state.messages
+            assert_well_formed(history)
+            self.check(self.agent.resume(), history)
+
+    def check(self, run: Run, history: list[Message]) -> None:
         assert run.wait(30), "the run hangs"
         assert self.agent.wait_for_idle(0)
         result = run.result(0)
@@ -225,7 +241,10 @@ class Storm:
         messages = self.agent.state.messages
         assert messages == [*history, *end.messages]
         assert result.messages == end.messages
-        assert_well_formed(messages)  # 1, 2
+        waiting = [call.id for call in self.agent.pending_calls]
+        assert bool(waiting) == (result.stop == "paused")
+        assert [call.id for call in result.pending_calls] == waiting
+        assert_well_formed([*messages, *(ToolResultMessage(id, "", "") for id in waiting)])  # 1, 2
         assert_events_balance(self.events)  # 3, and 4: usage never falls
         answers = [e.message for e in self.events if isinstance(e, MessageEnd)]
         spent = sum(m.usage.total_tokens for m in answers if isinstance(m, AssistantMessage))
