@@ -149,15 +149,13 @@ def _thinking(
     off = level == "off" or forced
     if compat.adaptive_thinking == "always" or (compat.adaptive_thinking and not off):
         return {"thinking": {"type": "adaptive"} | _display(compat)} | _effort(model, level)
-    limit, budget = (base, 0) if off else _budget(model, options, base)
+    limit, budget = base, 0
+    if not off:
+        limit, budget = fit_thinking_budget(base, model.max_tokens, level, options.thinking_budgets)
     if budget < _LEAST_BUDGET:
         return {"thinking": {"type": "disabled"}}
     thinking = {"type": "enabled", "budget_tokens": budget} | _display(compat)
     return {"max_tokens": limit, "thinking": thinking}
-
-
-def _budget(model: Model, options: StreamOptions, base: int) -> tuple[int, int]:
-    return fit_thinking_budget(base, model.max_tokens, options.reasoning, options.thinking_budgets)
 
 
 def _display(compat: Compat) -> dict[str, str]:
