@@ -195,6 +195,28 @@ def test_a_stream_begun_while_another_run_finishes_tells_its_own_events_only() -
         assert story(events).startswith("agent_start turn_start ms:second")
 
 
+def test_a_stream_begun_at_the_very_end_of_another_run_does_not_end_with_it() -> None:
+    held: list[Any] = []
+
+    class Late(Agent):
+        """Lets another thread in between the moment a run counts as finishing and the telling of it."""
+
+        def _note(self, event: Event) -> None:
+            super()._note(event)
+            if isinstance(event, AgentEnd) and not held:
+                thread = threading.Thread(target=lambda: held.append(self.stream("second")))
+                thread.start()
+                thread.join(10)
+
+    model = ScriptedModel("one", "two")
+    with Late(model.model, stream_fn=model.stream) as mine:
+        mine.prompt("first")
+        until(lambda: held)
+        events = list(held[0])
+    assert {e.run_id for e in events} == {held[0].run.run_id}
+    assert story(events).endswith("agent_end[second,A]")
+
+
 def test_a_stream_ends_when_the_agent_is_closed_before_its_run_began() -> None:
     ending, go = threading.Event(), threading.Event()
     agent = agent_of("one", "two")
