@@ -70,6 +70,20 @@ def test_paths_start_at_the_root(tmp_path: Path) -> None:
     assert result.content[1].text.startswith("[hash: ")
 
 
+@pytest.mark.parametrize("confine", [False, True])
+def test_the_root_is_a_fence_when_asked_for(tmp_path: Path, confine: bool) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "secret.txt").write_text("SECRET\n")
+
+    async def use(client: Any) -> list[Any]:
+        read = await client.call_tool("read", {"path": "../secret.txt"})
+        return [read, await client.call_tool("bash", {"command": "cat ../secret.txt"})]
+
+    results = with_client(tmp_path / "root", use, *["--confine"] * confine)
+    assert [result.is_error for result in results] == [confine, confine]
+    assert all(("SECRET" in result.content[0].text) != confine for result in results)
+
+
 def test_a_file_is_written_and_edited(tmp_path: Path) -> None:
     async def use(client: Any) -> None:
         await client.call_tool("write", {"path": "new/b.txt", "content": "one\ntwo\n"})
