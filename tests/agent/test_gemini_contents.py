@@ -233,7 +233,7 @@ def test_an_unanswered_call_is_answered_and_a_result_without_a_call_dropped() ->
 
 
 def test_images_stand_in_the_result_where_the_model_takes_them_there() -> None:
-    history = [ASK, said(ToolCall("c1", "ls", {})), result("c1", TextContent("see"), IMAGE)]
+    history: list[Message] = [ASK, said(ToolCall("c1", "ls", {})), result("c1", TextContent("see"), IMAGE)]
     picture = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     (part,) = sent(history)[2]["parts"]
     assert part["functionResponse"] == {"name": "ls", "response": {"output": "see"}, "parts": [picture]}
@@ -264,7 +264,7 @@ def test_ids_are_sent_to_models_that_match_by_them_alone() -> None:
     """Y14, Y17"""
     long = "call_" + "x" * 440 + "|fc/é"
     calls = said(ToolCall(long, "ls", {}), ToolCall(long, "ls", {}))
-    history = [ASK, calls, result(long), result(long)]
+    history: list[Message] = [ASK, calls, result(long), result(long)]
     _, turn, results = sent(history, replace(GEMINI_2, id="claude-sonnet-5"))
     ids = [part["functionCall"]["id"] for part in turn["parts"]]
     assert ids == [part["functionResponse"]["id"] for part in results["parts"]]
@@ -275,7 +275,11 @@ def test_ids_are_sent_to_models_that_match_by_them_alone() -> None:
 
 def test_an_invented_name_is_made_fit_and_is_the_same_in_the_result() -> None:
     """Y16"""
-    history = [ASK, said(ToolCall("1", "foo.bar baz", {})), ToolResultMessage("1", "other", "x")]
+    history: list[Message] = [
+        ASK,
+        said(ToolCall("1", "foo.bar baz", {})),
+        ToolResultMessage("1", "other", "x"),
+    ]
     _, turn, results = sent(history)
     assert turn["parts"][0]["functionCall"]["name"] == "foo_bar_baz"
     assert results["parts"][0]["functionResponse"]["name"] == "foo_bar_baz"

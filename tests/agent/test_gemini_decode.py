@@ -12,7 +12,15 @@ from agent.messages import ServerContent, TextContent, ThinkingContent
 from agent.providers._failure import ProviderError
 from agent.providers._gemini_decode import decode, first_error, usage_of
 from agent.retry import ErrorClass, is_resumable
-from agent.stream import StreamDone, StreamError, StreamStart, ToolCallEnd, build_message
+from agent.stream import (
+    StreamDone,
+    StreamError,
+    StreamStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    build_message,
+)
 from agent.usage import ModelCost, Usage
 
 S1, S2 = signature("one"), signature("two")
@@ -152,7 +160,7 @@ def test_arguments_that_are_no_object_are_an_error_of_the_call(arguments: Any) -
 def test_half_a_character_in_arguments_does_no_harm() -> None:
     """J04"""
     raw = G([fc("w", {"a": "x\ud99c y", "b": "é😀"})], "STOP")
-    (delta,) = [event.delta for event in read(raw) if event.type == "toolcall_delta"]
+    (delta,) = [event.delta for event in read(raw) if isinstance(event, ToolCallDelta)]
     assert delta.encode()
     message = message_of(raw)
     assert message.tool_calls[0].arguments == {"a": "x\ud99c y", "b": "é😀"}
@@ -175,7 +183,7 @@ def test_names_on_the_wire_are_the_tools_own_again() -> None:
     """Also with the prefix that models invent."""
     names = {"a_b": "a.b", "ls": "ls"}
     chunk = G([fc("a_b"), fc("default_api:ls"), fc("default_api.a_b"), fc("other")], "STOP")
-    starts = [event for event in read(chunk, names=names) if event.type == "toolcall_start"]
+    starts = [event for event in read(chunk, names=names) if isinstance(event, ToolCallStart)]
     assert [event.name for event in starts] == ["a.b", "ls", "a.b", "other"]
 
 

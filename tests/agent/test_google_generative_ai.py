@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.completions import Tool
+from support.completions import Tool, options
 from support.gemini import (
     GEMINI_3,
     HELLO,
@@ -16,7 +16,6 @@ from support.gemini import (
     answer,
     asked,
     fc,
-    options,
     request,
     said,
     signature,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.completions import Tool
+from support.completions import Tool, options
 from support.gemini import (
     API,
     GEMINI_2,
@@ -16,7 +16,6 @@ from support.gemini import (
     G,
     answer,
     fc,
-    options,
     request,
     said,
     sent,
@@ -103,12 +102,13 @@ def test_the_check_finds_what_is_wrong() -> None:
 
     good = request([UserMessage("x")])
     check_body(API, good)
-    for bad in (
+    wrong: list[dict[str, Any]] = [
         {"contents": [{"role": "user", "parts": [{"txt": "x"}]}]},
         {"generationConfig": {"thinkingConfig": {"thinkingEffort": 1}}},
         {"contents": [{"role": "model", "parts": [{"text": "x", "thoughtSignature": "a"}]}]},
         {"tools": [{"functions": []}]},
-    ):
+    ]
+    for bad in wrong:
         with pytest.raises(ValidationError):
             check_body(API, good | bad)
 

@@ -81,7 +81,7 @@ def check_responses(items: list[dict[str, Any]]) -> None:
     used: set[str] = set()
     answering = False
     for number, item in enumerate(items):
-        kind = item.get("type", item.get("role"))
+        kind = str(item.get("type", item.get("role")))
         if kind == "function_call_output":
             answering = True
             assert waiting, "a result stands after the calls of its turn"
