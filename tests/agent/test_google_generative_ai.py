@@ -25,7 +25,7 @@ from support.sse_server import SseServer, hang, no_head, pause
 from agent import Agent, RetryPolicy, tool
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
-from agent.messages import ToolCall, ToolResultMessage, UserMessage
+from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers import google_generative_ai, is_supported
 from agent.providers._gemini_compat import compat_for
@@ -59,7 +59,7 @@ def test_a_request_is_a_post_of_json_and_its_answer_a_message(sse_server: SseSer
 
 def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    messages = [
+    messages: list[Message] = [
         UserMessage("é😀"),
         said(ToolCall("1", "ls", {"a": [1, None]}, signature("s"))),
         ToolResultMessage("1", "ls", "x"),
