@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from agent.catalogue import catalogue_source, known_models
+from agent.known_models import catalogue_source, known_models
 from agent.cli.amounts import short_count
 from agent.models import Model
 

@@ -39,7 +39,7 @@ from support.messages import (
 from support.official import check_body
 from support.sse_server import SseServer
 
-from agent.catalogue import known_models
+from agent.known_models import known_models
 from agent.messages import (
     AssistantMessage,
     Message,
