@@ -389,7 +389,7 @@ class _Loop:
         if follow_ups:
             return follow_ups
         self.error = message.error_message
-        return "aborted" if message.stop_reason == "aborted" else "error"
+        return "aborted" if message.stop_reason == "aborted" or self.cancel.is_set() else "error"
 
     def _resume(self, answer: Answer) -> Sequence[Message]:
         """Keep what came through and tell the model to go on, or ask again from the start."""
@@ -418,7 +418,7 @@ class _Loop:
         if follow_ups:
             return follow_ups
         self.error = message.error_message or "the stream broke inside a tool call"
-        return "error"
+        return "aborted" if self.cancel.is_set() else "error"
 
     def _end_cut_off(self) -> Stop:
         """End a run whose model is cut off inside its calls again and again."""

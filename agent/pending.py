@@ -62,10 +62,16 @@ class Transcript:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Transcript:
-        """The transcript of such JSON data. Raises ValueError for what is no message."""
-        messages = data.get("messages") or ()
+        """The transcript of such JSON data.
+
+        Raises ValueError for anything else, a message of an unknown role too: a conversation is taken up
+        whole or not at all.
+        """
+        messages = data.get("messages") if isinstance(data, Mapping) else None
+        if not isinstance(messages, list | tuple):
+            raise ValueError("a transcript must be a JSON object with a list of messages")
         return cls(
-            tuple(message_from_json(message) for message in messages),
+            tuple(_known(message_from_json(message)) for message in messages),
             usage_from_json(data.get("usage") or {}),
         )
 
@@ -131,6 +137,12 @@ def find_pending(messages: Sequence[Message]) -> Pending:
 def resolved_by(calls: Sequence[ToolCall], resolve: Callable[[ToolCall], Any]) -> list[ToolResultMessage]:
     """One result per call; what `resolve` raises becomes an error result with its text."""
     return [_message(call, _resolved(call, resolve)) for call in calls]
+
+
+def _known(message: Message) -> Message:
+    if isinstance(message, CustomMessage) and message.kind == "unknown":
+        raise ValueError(f"a message of an unknown role: {message.data!r:.80}")
+    return message
 
 
 def _unanswered(message: AssistantMessage, answered: list[str]) -> tuple[int, ...]:
