@@ -52,6 +52,8 @@ class RichRenderer:
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
+        if self._view.is_foreign(event):
+            return
         is_last = isinstance(event, AgentEnd)
         if is_last:
             self._stop_painting()

@@ -51,7 +51,7 @@ def running_call(
     """The header of a call at work, and the last it reported."""
     lines = said.rstrip().split("\n")[-_RUNNING_LINES:] if said.strip() else []
     note = duration(seconds) if seconds >= _SLOW else ""
-    return Group(header(name, arguments, hint, mark, note), *(_row(line, "dim") for line in lines))
+    return Group(header(name, arguments, hint, mark, note), *(row(line, "dim") for line in lines))
 
 
 def _title(arguments: Mapping[str, Any], hint: Any) -> list[tuple[str, str, str]]:
@@ -74,7 +74,7 @@ def _outcome(result: ToolResult, is_error: bool, hint: Any) -> list[Text]:
         return _diff(diff)
     rows = _text(result.text, is_error, hint)
     images = (block for block in result.content if isinstance(block, ImageContent))
-    return rows + [_row(_image(block), "dim") for block in images]
+    return rows + [row(_image(block), "dim") for block in images]
 
 
 def _text(text: str, is_error: bool, hint: Any) -> list[Text]:
@@ -85,20 +85,20 @@ def _text(text: str, is_error: bool, hint: Any) -> list[Text]:
     limit = min(getattr(hint, "result_max_lines", 0) or RESULT_LINES, RESULT_LINES)
     left = len(lines) - limit
     if left <= 1:  # a line that says one is left out takes the room of that one
-        return [_row(line, style) for line in lines]
-    more = _row(f"... {left} more lines", "dim italic")
+        return [row(line, style) for line in lines]
+    more = row(f"... {left} more lines", "dim italic")
     # Of an error and of a program's output, the end says what came of it.
     if is_error or getattr(hint, "use_box", False):
-        return [more, *(_row(line, style) for line in lines[-limit:])]
-    return [*(_row(line, style) for line in lines[:limit]), more]
+        return [more, *(row(line, style) for line in lines[-limit:])]
+    return [*(row(line, style) for line in lines[:limit]), more]
 
 
 def _diff(diff: str) -> list[Text]:
     lines = diff.rstrip("\n").split("\n")
     left = len(lines) - DIFF_LINES
     shown: Sequence[str] = lines if left <= 1 else lines[:DIFF_LINES]
-    rows = [_row(line, _DIFF_STYLES.get(line[:1], "dim")) for line in shown]
-    return rows if left <= 1 else [*rows, _row(f"... {left} more lines", "dim italic")]
+    rows = [row(line, _DIFF_STYLES.get(line[:1], "dim")) for line in shown]
+    return rows if left <= 1 else [*rows, row(f"... {left} more lines", "dim italic")]
 
 
 def _image(block: ImageContent) -> str:
@@ -106,7 +106,8 @@ def _image(block: ImageContent) -> str:
     return f"image: {block.mime_type}, {kilobytes} kB"
 
 
-def _row(line: str, style: str) -> Text:
+def row(line: str, style: str) -> Text:
+    """A line below a header, cut at the edge of the screen."""
     line = clean(line[:_LONGEST_LINE].expandtabs(4))
     return Text("    " + line, style, no_wrap=True, overflow="ellipsis")
 

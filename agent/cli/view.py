@@ -61,11 +61,20 @@ class RunView:
 
     An event costs the length of what it brings; `live` costs the same however long the answer is. With
     `prompts`, the messages that begin a run are shown too; those that come in on the way always are.
-    Not thread-safe: feed and draw under one lock.
+    `describe` may add a note to a message that is shown, or say None to leave it out. Not thread-safe: feed
+    and draw under one lock.
     """
 
-    def __init__(self, *, prompts: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        prompts: bool = False,
+        describe: Callable[[UserMessage], str | None] = lambda message: "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._prompts = prompts
+        self._describe = describe
+        self._run_id = ""
         self._clock = clock
         self._answer = MarkdownBlocks()
         self._thoughts = MarkdownBlocks()
@@ -87,9 +96,16 @@ class RunView:
 
     def feed(self, event: Event) -> list[RenderableType]:
         """What this event completes, with an empty line before each part."""
-        parts = self._parts(event)
-        if not parts:
-            return parts
+        if self.is_foreign(event):
+            return []
+        return self.spaced(self._parts(event))
+
+    def is_foreign(self, event: Event) -> bool:
+        """True for an event of a run inside the one that is shown."""
+        return self._is_running and event.run_id != self._run_id
+
+    def spaced(self, parts: Sequence[RenderableType]) -> list[RenderableType]:
+        """The parts, with an empty line before each."""
         spaced: list[RenderableType] = []
         for part in parts:
             if not self._is_first:
@@ -97,11 +113,6 @@ class RunView:
             self._is_first = False
             spaced.append(part)
         return spaced
-
-    def note(self, text: str, style: str = "dim") -> list[RenderableType]:
-        """A line of the program's own, spaced like the rest."""
-        self._is_first = False
-        return [Text(), Text(clean(text), style)]
 
     def retry(self, attempt: int, delay: float, error: str) -> list[RenderableType]:
         """A request failed and is made again after `delay` seconds."""
@@ -134,6 +145,7 @@ class RunView:
                 self._turns += event.message is not None
             case AgentStart():
                 self._begin()
+                self._run_id = event.run_id
                 self._is_running = True
             case AgentEnd():
                 return self._end(event)
@@ -163,7 +175,8 @@ class RunView:
         if isinstance(message, UserMessage):
             if not (self._has_answered or self._prompts) or message.text == AUTO_RESUME_MARKER:
                 return []
-            return [prompt_text(message.text)]
+            note = self._describe(message)
+            return [] if note is None else [prompt_text(message.text, note)]
         if message.role == "assistant":
             self._has_answered = True
             self._has_streamed = False
@@ -242,6 +255,11 @@ class RunView:
         return parts
 
     @property
+    def usage(self) -> Usage:
+        """What the run has used so far."""
+        return self._usage
+
+    @property
     def is_running(self) -> bool:
         """True from the start of a run to its end."""
         return self._is_running
@@ -269,13 +287,14 @@ class RunView:
         return _SPINNER[int(seconds * _SPINS_PER_SECOND) % len(_SPINNER)]
 
 
-def prompt_text(text: str, style: str = "bold") -> Text:
-    """What a person said, set off from the answers."""
+def prompt_text(text: str, note: str = "") -> Text:
+    """What a person said, set off from the answers, and a note of ours."""
     lines: Sequence[str] = clean(text).rstrip().split("\n")
     left = len(lines) - _PROMPT_LINES
     if left > 1:
         lines = [*lines[:_PROMPT_LINES], f"... {left} more lines"]
-    return Text.assemble(("❯ ", "bold cyan"), ("\n  ".join(lines), style))
+    shown = Text.assemble(("❯ ", "bold cyan"), ("\n  ".join(lines), "bold"))
+    return shown.append(f"  {note}", "dim") if note else shown
 
 
 def _thought(text: str) -> Text:

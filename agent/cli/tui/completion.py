@@ -1,0 +1,90 @@
+"""Completion of /commands, their arguments, and @files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from agent.cli.tui.commands import COMMANDS, NOT_YET
+from agent.thinking import THINKING_LADDER
+
+# A menu of more is not read, and a tree of more files is not walked to the end for one.
+_MOST_SHOWN = 50
+_MOST_FILES = 50_000
+_FRESH_SECONDS = 5.0
+
+
+class PromptCompleter(Completer):
+    """Completes the word before the cursor. Runs on a thread of its own, since a walk takes its time."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._files: list[str] = []
+        self._walked = float("-inf")
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What may stand there instead."""
+        line = document.text_before_cursor
+        if line.startswith("/") and "\n" not in line:
+            command, space, argument = line.partition(" ")
+            return self._arguments(command, argument) if space else _commands(command)
+        word = document.get_word_before_cursor(WORD=True)
+        return self._paths(word) if word.startswith("@") else ()
+
+    def _arguments(self, command: str, argument: str) -> Iterator[Completion]:
+        if command == "/thinking":
+            names: Iterable[str] = reversed(THINKING_LADDER)
+        elif command == "/model":
+            from agent.known_models import known_models
+
+            names = known_models()
+        else:
+            return
+        found = (name for name in names if argument.lower() in name.lower())
+        for name, _ in zip(found, range(_MOST_SHOWN), strict=False):
+            yield Completion(name, -len(argument))
+
+    def _paths(self, word: str) -> Iterator[Completion]:
+        wanted = word[1:].lower()
+        names = self._known_files()
+        found = [name for name in names if wanted in name.lower()]
+        # Of many, those whose own name begins so come first, and short ones before long ones.
+        found.sort(key=lambda name: (not _base(name).lower().startswith(_base(wanted)), len(name), name))
+        for name in found[:_MOST_SHOWN]:
+            text = f'@"{name}"' if " " in name else f"@{name}"
+            yield Completion(text, -len(word), display=name)
+
+    def _known_files(self) -> list[str]:
+        if time.monotonic() - self._walked > _FRESH_SECONDS:
+            self._files = list(_walk(self._cwd))
+            self._walked = time.monotonic()
+        return self._files
+
+
+def _commands(start: str) -> Iterator[Completion]:
+    for name, what in (COMMANDS | NOT_YET).items():
+        if name.startswith(start):
+            yield Completion(name, -len(start), display_meta=what)
+
+
+def _walk(cwd: str) -> Iterator[str]:
+    """The files and folders that git would not ignore, the folders with a slash."""
+    from agent_tools.ignore import Walk
+
+    left = _MOST_FILES
+    try:
+        for prefix, names in Walk(cwd):
+            for name in names:
+                yield prefix + name
+            left -= len(names)
+            if left <= 0:
+                return
+    except OSError:
+        return
+
+
+def _base(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

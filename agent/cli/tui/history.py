@@ -1,0 +1,21 @@
+"""The prompts of earlier times, in a file of the person's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+
+
+def open_history() -> History:
+    """The history in the folder for state, or one in memory where that cannot be written."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    path = Path(state, "steady-agent", "history")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Prompts may hold what is nobody else's business.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))

@@ -1,0 +1,339 @@
+"""The agent behind the interactive mode, and what the terminal asks of it. Loads agent, tools and rich."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from agent.agent import Agent
+from agent.cli import amounts
+from agent.cli.markdown import Block
+from agent.cli.model_choice import opened_model
+from agent.cli.plain import clean, one_line
+from agent.cli.setup import opened_agent
+from agent.cli.tui.outbox import Kind, Outbox
+from agent.cli.tui.screen import Fragments, to_ansi, to_fragments
+from agent.cli.tui.shell import ShellCommands
+from agent.cli.view import RunView
+from agent.errors import AgentBusyError, AgentError, ConfigurationError
+from agent.events import AgentEnd, Event, MessageEnd
+from agent.messages import AssistantMessage, UserMessage
+from agent.thinking import THINKING_LADDER, clamp_thinking_level
+from agent.usage import ZERO_USAGE, Usage
+
+
+@dataclass(slots=True)
+class Frame:
+    """What the terminal shows next: text to print above, what still changes, and what waits."""
+
+    printed: str = ""
+    live: Fragments = field(default_factory=list)
+    status: Fragments = field(default_factory=list)
+    queued: list[str] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)
+    is_running: bool = False
+
+
+class Session:
+    """One conversation in a terminal.
+
+    Threads: the agent's worker feeds events, the terminal's thread calls everything else. `_lock` guards the
+    view and what waits to be printed, so that a part leaves the live area in the frame that prints it.
+    Finished parts are drawn on the worker: a long one holds up the run and not the keyboard.
+    """
+
+    def __init__(self, agent: Agent, cwd: str, width: Callable[[], int], wake: Callable[[], None]) -> None:
+        self.agent = agent
+        self._cwd = cwd
+        self._width = width
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._view = RunView(prompts=True, describe=self._describe)
+        self._outbox = Outbox(agent)
+        self._shell = ShellCommands(cwd)
+        self._silent: list[UserMessage] = []  # shown already, when a command was run
+        self._printed: list[str] = []
+        self._notes: deque[tuple[str, str]] = deque()  # from any thread, also where the lock is held
+        self._returned: list[str] = []
+        self._spent: Usage = ZERO_USAGE
+        self._context_tokens = 0
+        self._models = ExitStack()
+        agent.subscribe(self._on_event)
+
+    # -- the run ---------------------------------------------------------------------------------------
+
+    def send(self, text: str) -> None:
+        """Prompt the agent, or steer it while it works."""
+        self._deliver(UserMessage(text), "steering")
+
+    def follow_up(self, text: str) -> None:
+        """Queue a follow-up while the agent works, or prompt it."""
+        self._deliver(UserMessage(text), "follow-up")
+
+    def abort(self) -> list[str]:
+        """Stop what runs; the queued texts, which are taken back."""
+        self._shell.stop()
+        self.agent.abort()
+        return self._outbox.take_all()
+
+    def take_back(self) -> str | None:
+        """The queued message that was typed last, taken back."""
+        return self._outbox.take_last()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while the agent or a command of the person's works."""
+        return self._view.is_running or self._shell.is_running
+
+    def frame(self, width: int, rows: int) -> Frame | None:
+        """The next frame; None when the worker is drawing and the last one stays."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            while self._notes:
+                text, style = self._notes.popleft()
+                self._print(self._view.spaced([Text(clean(text), style)]))
+            printed, self._printed = "".join(self._printed), []
+            returned, self._returned = self._returned, []
+            running = self._view.is_running
+            live = self._view.live() if running else []
+            status: list[RenderableType] = [self._view.status()] if running else []
+        finally:
+            self._lock.release()
+        if not running:
+            self._go_on()
+            status = self._shell.status()
+        return Frame(
+            printed,
+            to_fragments(live, width, rows) if live else [],
+            to_fragments(status, width, 1) if status else [],
+            [f"{queued.kind}: {queued.message.text}" for queued in self._outbox.waiting()],
+            returned,
+            running or self._shell.is_running,
+        )
+
+    def on_retry(self, attempt: int, delay: float, error: str) -> None:
+        """Fits `Agent(on_retry=...)`."""
+        with self._lock:
+            self._print(self._view.retry(attempt, delay, error))
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """Print a few words of the program's own."""
+        self._notes.append((text, style))
+        self._wake()
+
+    def warm_up(self) -> None:
+        """Load what the first prompt needs, while the person types it."""
+        to_ansi([Block("`x`\n```python\nx = 1\n```")], 80)
+        model = self.agent.model
+        with suppress(ImportError):  # a wire format without a client is told of by the prompt
+            import_module(f"agent.providers.{model.api.replace('-', '_') if model else ''}")
+
+    def close(self) -> None:
+        """End everything that runs."""
+        self._shell.stop()
+        self.agent.close()
+        self._models.close()
+
+    def _deliver(self, message: UserMessage, kind: Kind) -> None:
+        try:
+            self.agent.prompt(message)
+        except AgentBusyError:
+            self._outbox.add(kind, message)
+        except AgentError as error:
+            self.note(str(error), "red")
+            self._returned.append(message.text)
+        self._wake()
+
+    def _go_on(self) -> None:
+        """Send what was queued in the last moment of a run, which ended without it."""
+        if self.agent.has_queued_messages:
+            try:
+                self.agent.resume()
+            except AgentError as error:
+                logging.getLogger("agent").debug("nothing to go on with: %s", error)
+
+    # -- on the worker ---------------------------------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        with self._lock:
+            self._print(self._view.feed(event))
+            if self._view.is_foreign(event):
+                return
+            if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+                self._context_tokens = event.message.usage.total_tokens or self._context_tokens
+            if isinstance(event, AgentEnd):
+                self._spent = self._spent + self._view.usage
+                if event.stop in ("error", "aborted"):
+                    self._returned += self._outbox.take_all()
+        if event.type != "message_update":
+            self._wake()
+
+    def _describe(self, message: UserMessage) -> str | None:
+        if any(message is silent for silent in self._silent):
+            return None
+        return self._outbox.note(message)
+
+    def _print(self, parts: Sequence[RenderableType]) -> None:
+        if parts:
+            self._printed.append(to_ansi(parts, self._width()))
+
+    # -- what is asked for by name ---------------------------------------------------------------------
+
+    def shell(self, command: str, shared: bool) -> None:
+        """Run a command of the person's; its output is shown and, when shared, told to the model."""
+
+        def done(parts: Sequence[RenderableType], told: str) -> None:
+            with self._lock:
+                self._print(self._view.spaced(parts))
+            if shared:
+                self._tell(UserMessage(told))
+            self._wake()
+
+        if not self._shell.start(command, done):
+            self.note("a command is still running; Esc stops it", "yellow")
+        self._wake()
+
+    def _tell(self, message: UserMessage) -> None:
+        """Add to the conversation what was shown already."""
+        self._silent.append(message)
+        if self._view.is_running:
+            self.agent.steer(message)
+        else:
+            self.agent.append_message(message)
+
+    def show_model(self, name: str) -> None:
+        """Say which model it is, or take another for the next run."""
+        model = self.agent.model
+        if not name:
+            assert model is not None
+            price = "price unknown"
+            if model.cost is not None:
+                price = f"${model.cost.input:g} in, ${model.cost.output:g} out per million tokens"
+            window = amounts.short_count(model.context_window)
+            self.note(f"{model.provider}/{model.id}: window {window}, {price}")
+            return
+        try:
+            chosen = self._models.enter_context(opened_model(name, "", os.environ))
+        except ConfigurationError as error:
+            self.note(str(error), "red")
+            return
+        self.agent.model = chosen
+        self.note(f"model: {name}{', from the next prompt on' if self._view.is_running else ''}")
+
+    def show_thinking(self, level: str) -> None:
+        """Say how hard it thinks, or set that for the next run."""
+        levels = self._levels()
+        if not level:
+            self.note(f"thinking: {self._level()} of {', '.join(levels)}")
+        elif level not in THINKING_LADDER:
+            self.note(f"no level {level!r}; there are {', '.join(reversed(THINKING_LADDER))}", "red")
+        else:
+            self.agent.thinking_level = level
+            self.note(f"thinking: {self._level()}")
+
+    def next_thinking_level(self) -> None:
+        """Take the next level that the model offers, after the last the first again."""
+        levels = self._levels()
+        place = levels.index(self._level()) if self._level() in levels else -1
+        self.agent.thinking_level = levels[(place + 1) % len(levels)]
+
+    def show_tools(self) -> None:
+        """List the tools, each with the beginning of what the model is told of it."""
+        tools = list(self.agent.state.tools or ())
+        width = max((len(tool.name) for tool in tools), default=0) + 2
+        rows = [f"{tool.name:<{width}}{_first_sentence(tool.description)}" for tool in tools]
+        self.note("\n".join(rows) or "no tools")
+
+    def show_cost(self) -> None:
+        """Say what the conversation has used."""
+        spent = self._total()
+        self.note(f"{amounts.tokens(spent)} · {amounts.cost(spent)}")
+
+    def last_answer(self) -> str:
+        """The text of the last answer, or nothing."""
+        answers = [m.text for m in self.agent.state.messages if isinstance(m, AssistantMessage) and m.text]
+        return answers[-1] if answers else ""
+
+    def clear(self) -> None:
+        """Forget the conversation."""
+        try:
+            self.agent.reset()
+        except AgentBusyError:
+            self.note("the agent is at work; Esc stops it", "yellow")
+            return
+        self._context_tokens = 0
+        self._silent.clear()
+        self.note("the conversation is forgotten")
+
+    def footer(self) -> list[str]:
+        """Model, thinking level, tokens, context used and cost."""
+        model = self.agent.model
+        assert model is not None
+        words = [f"{model.provider}/{model.id}", f"thinking {self._level()}"]
+        spent = self._total()
+        if spent.total_tokens:
+            words.append(amounts.tokens(spent))
+        share = 100 * self._context_tokens / model.context_window if model.context_window else 0
+        words.append(f"{share:.0f}% of {amounts.short_count(model.context_window)}")
+        words.append(amounts.cost(spent))
+        return words
+
+    def _total(self) -> Usage:
+        return self._spent + self._view.usage if self._view.is_running else self._spent
+
+    def _levels(self) -> Sequence[str]:
+        """The levels of the model, from the least up."""
+        model = self.agent.model
+        offered = model.available_thinking_levels if model else ("off",)
+        return [level for level in reversed(THINKING_LADDER) if level in offered] or ["off"]
+
+    def _level(self) -> str:
+        """The level that a request made now would have."""
+        return clamp_thinking_level(self.agent.thinking_level, self._levels())
+
+
+def _first_sentence(text: str) -> str:
+    return one_line(text.strip().partition("\n")[0].partition(". ")[0].rstrip("."))
+
+
+@contextmanager
+def opened_session(options: Any, width: Callable[[], int], wake: Callable[[], None]) -> Iterator[Session]:
+    """The session for parsed options, open while the context lasts."""
+    session: Session | None = None
+
+    def on_retry(attempt: int, delay: float, error: str) -> None:
+        if session is not None:
+            session.on_retry(attempt, delay, error)
+
+    with opened_agent(options, on_retry=on_retry) as agent:
+        session = Session(agent, options.cwd, width, wake)
+        handler = _Notes(session)
+        logger = logging.getLogger("agent")
+        logger.addHandler(handler)
+        try:
+            yield session
+        finally:
+            logger.removeHandler(handler)
+            session.close()
+
+
+class _Notes(logging.Handler):
+    """Warnings, in the conversation: on standard error they would tear the screen."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(logging.WARNING)
+        self._session = session
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._session.note(record.getMessage(), "yellow")
