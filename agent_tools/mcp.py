@@ -148,9 +148,11 @@ def _end_on_signals() -> None:
     Not by an exception: the thread that waits in a read of standard input would hold the interpreter's exit.
     """
     from agent_tools.process import kill_all
+    from agent_tools.sandbox import delete_all
 
     def leave(number: int, frame: object) -> NoReturn:
         kill_all(final=True)
+        delete_all()
         os._exit(128 + number)
 
     for name in ("SIGTERM", "SIGHUP", "SIGINT"):

@@ -28,6 +28,9 @@ _USUAL_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 _PROBE_SECONDS = 10.0  # a sandbox is made in about 5 ms
 TMP = "/tmp"
 
+# The folders that stand for /tmp, and the process that made each.
+_made: dict[str, int] = {}
+
 
 class Bubblewrap:
     """A sandbox around `root`. The /tmp in it lasts as long as this object, over all commands.
@@ -53,7 +56,8 @@ class Bubblewrap:
         with self._lock:
             if not self._tmp:
                 self._tmp = tempfile.mkdtemp(prefix="agent-sandbox-")
-                weakref.finalize(self, _delete, self._tmp, os.getpid())
+                _made[self._tmp] = os.getpid()
+                weakref.finalize(self, _delete, self._tmp)
             return self._tmp
 
     def wrap(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> list[str]:
@@ -156,7 +160,13 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _delete(folder: str, owner: int) -> None:
+def delete_all() -> None:
+    """Delete every /tmp of this process: for one that leaves without the usual end of a program."""
+    for folder in list(_made):
+        _delete(folder)
+
+
+def _delete(folder: str) -> None:
     # A forked child that ends must not delete its parent's folder.
-    if os.getpid() == owner:
+    if _made.pop(folder, 0) == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)

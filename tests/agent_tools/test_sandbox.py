@@ -15,7 +15,7 @@ from support.running import becomes_true, running
 
 import agent_tools
 from agent_tools import JobTable, bash_tool, jobs_tool
-from agent_tools.sandbox import Bubblewrap
+from agent_tools.sandbox import Bubblewrap, delete_all
 from agent_tools.tool import Context, ToolFailure
 
 
@@ -107,6 +107,8 @@ def test_the_tmp_is_deleted_with_the_tool(root: Path) -> None:
     assert not os.path.exists(folder)
     box = Bubblewrap(str(root))
     assert os.path.isdir(box.tmp)
+    delete_all()
+    assert not os.path.exists(box.tmp)
 
 
 @needs_sandbox
