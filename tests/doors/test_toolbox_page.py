@@ -25,7 +25,7 @@ def pydantic_model() -> Any:
 
 
 def openai_model() -> Any:
-    need("agents", "openai-agents")
+    need("agents", "openai-agents").set_tracing_disabled(True)  # else it starts a thread for traces
     from agents.items import ModelResponse
     from agents.models.interface import Model
     from agents.usage import Usage
@@ -81,7 +81,6 @@ def test_the_block_of_the_page_runs(
     make_model, expected = MODELS[framework]
     (tmp_path / "here.txt").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     exec(BLOCKS[framework], {"model": make_model()})
     assert expected in capsys.readouterr().out
 
