@@ -17,6 +17,7 @@ from agent.docstrings import split_docstring
 from agent.errors import ConfigurationError
 from agent.messages import ImageContent, TextContent, UserBlock
 from agent.runs import RunMetadata
+from agent.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,11 @@ class ToolDisplayHint:
 class ToolContext:
     """What a running tool knows: its call's id, the stop signal, a way to report progress, the run.
 
-    Threads: made by the worker, used by the tool's thread and any it starts. `update` may be called from any
-    thread and never blocks; after the call is settled it does nothing.
+    Threads: made by the worker, used by the tool's thread and any it starts. `update` and `add_usage` may be
+    called from any thread and never block; after the call is settled they do nothing.
     """
 
-    __slots__ = ("_report", "cancel", "journal", "run", "tool_call_id")
+    __slots__ = ("_charge", "_report", "cancel", "journal", "run", "tool_call_id")
 
     def __init__(
         self,
@@ -96,17 +97,24 @@ class ToolContext:
         report: Callable[[ToolResult], object] | None = None,
         run: RunMetadata | None = None,
         journal: Any = None,
+        charge: Callable[[Usage], object] | None = None,
     ) -> None:
         self.tool_call_id = tool_call_id
         self.cancel = cancel or CancelToken()
         self.run = run
         self.journal = journal
         self._report = report
+        self._charge = charge
 
     def update(self, partial: Any) -> None:
         """Show a partial result (a ToolResult or text); it is not stored."""
         if self._report is not None:
             self._report(to_result(partial))
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what the tool spent on models itself towards the run: its usage, and so its limits."""
+        if self._charge is not None:
+            self._charge(usage)
 
 
 Execute = Callable[[dict[str, Any], Any], Any]
@@ -258,7 +266,7 @@ class JoinedTools(ToolSet):
         return name in self._always or name in self._live
 
     def __len__(self) -> int:
-        return len(list(self))
+        return len(self.names())  # not of a list, whose making would ask for the length
 
     def __iter__(self) -> Iterator[Any]:
         return iter([*(item for item in self._live if item.name not in self._always), *self._always])
