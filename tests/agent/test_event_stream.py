@@ -66,8 +66,11 @@ def test_a_prompt_that_is_refused_raises_at_the_call_and_leaves_no_subscriber() 
 
 
 def test_after_the_end_the_run_is_done_and_the_iterator_stays_at_its_end() -> None:
+    go = threading.Event()
     with agent_of("ok", "ok") as agent:
         stream = agent.stream("hi")
+        agent.subscribe(lambda event: go.wait(10) if isinstance(event, AgentEnd) else None)
+        threading.Timer(0.05, go.set).start()
         for event in stream:
             if isinstance(event, AgentEnd):
                 assert stream.run.done
