@@ -121,6 +121,7 @@ if TYPE_CHECKING:
         ToolCallEnd,
         ToolCallStart,
     )
+    from agent.subagents import as_tool
     from agent.subscribers import Subscription
     from agent.summaries import BlockSummary, summarize_blocks
     from agent.thinking import THINKING_LADDER, clamp_thinking_level, is_canonical_thinking_level
@@ -230,6 +231,7 @@ __all__ = [
     "UserMessage",
     "agent_loop",
     "agent_loop_continue",
+    "as_tool",
     "clamp_thinking_level",
     "current_run",
     "default_convert_to_llm",
@@ -348,6 +350,7 @@ _HOMES = {
     "ToolCallDelta": "agent.stream",
     "ToolCallEnd": "agent.stream",
     "ToolCallStart": "agent.stream",
+    "as_tool": "agent.subagents",
     "Subscription": "agent.subscribers",
     "BlockSummary": "agent.summaries",
     "summarize_blocks": "agent.summaries",

@@ -59,10 +59,13 @@ from agent.models import Model, resolve_model
 from agent.pending import Pending, ToolResolution, Transcript, find_pending, resolved_by
 from agent.retry import RetryPolicy
 from agent.runs import (
+    Ear,
     Run,
     RunMetadata,
     RunResult,
+    ear_of_the_enclosing_run,
     enter_run,
+    hear_runs_started_here,
     is_inside,
     new_metadata,
     refuse_inside,
@@ -131,6 +134,7 @@ class _Job:
     settings: _Settings
     stream_fn: StreamFn
     context: contextvars.Context
+    ear: Ear | None = None
     skip_first_steering: bool = False
     history: list[Message] = field(default_factory=list)
     output: TypedOutput | None = None
@@ -177,7 +181,7 @@ class Agent:
         park: bool = False,
         compaction: Any = None,
     ) -> None:
-        _refuse_unsupported(fallbacks=fallbacks, park=park, compaction=compaction)
+        _refuse_unsupported(fallbacks=fallbacks, compaction=compaction)
         start = initial_state or AgentState()
         self.name = name
         self._settings = _Settings(
@@ -203,6 +207,7 @@ class Agent:
         self._limits = limits
         self._retry = retry or RetryPolicy()
         self._inbox = Inbox(steering_mode, follow_up_mode)
+        self._parks = park
 
         # Reentrant: a signal handler may abort, or the collector close a forgotten stream, while it is held.
         self._lock = threading.RLock()
@@ -428,6 +433,20 @@ class Agent:
         The receipt tells what became of it.
         """
         return self._inbox.follow_up(_as_message(message))
+
+    @property
+    def parks(self) -> bool:
+        """True when the agent was made with `park=True`."""
+        return self._parks
+
+    def reply(self, message: str | Message) -> bool:
+        """Answer an agent that parks (`park=True`); True when the current run will take it.
+
+        A run that parks does not end with an answer: it waits for a reply, for queued messages, or for an
+        abort. There is one place for a reply, which may be taken before the run has parked; False when it is
+        taken, when no run is active, and without `park`. A reply that its run does not come to is dropped.
+        """
+        return self._inbox.reply(_as_message(message))
 
     @property
     def has_queued_messages(self) -> bool:
@@ -700,7 +719,8 @@ class Agent:
         """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins."""
         output = None if output_type is None else _typed_output(output_type, self._tools)
         with self._lock:
-            self._check_free("Use steer() or follow_up(), or wait for it.")
+            reply = "reply(), " if self._parks else ""
+            self._check_free(f"Use {reply}steer() or follow_up(), or wait for it.")
             self._check_nothing_pending()
             self._check_runnable_locked()
             if not prompts and not self._messages:
@@ -785,8 +805,15 @@ class Agent:
             replace(self._settings),
             self._stream_fn_of(self._settings),
             context,
+            self._ear_of_a_new_run(),
             skip_first_steering,
         )
+
+    def _ear_of_a_new_run(self) -> Ear | None:
+        """Who else hears of a run started here: the enclosing run, or what encloses the current one."""
+        if is_inside(self._key):
+            return None if self._active is None else self._active.ear
+        return ear_of_the_enclosing_run()
 
     def _launch(self, job: _Job) -> None:
         """Hand an accepted job to the worker. Called under the lock."""
@@ -795,13 +822,15 @@ class Agent:
         self._finishing = False
         self._stream_message = None
         self._idle.clear()
+        if self._parks:
+            self._inbox.open_replies()
         assert self._jobs is not None
         self._jobs.put(lambda: self._run_job(job))
 
     # -- on the worker thread --------------------------------------------------------------------------
 
     def _run_job(self, job: _Job) -> None:
-        ending = _Ending()
+        ending = _Ending(job)
         try:
             job.context.run(self._run_loop, job, ending)
         except BaseException as error:  # a fault of ours: nobody may wait for ever because of it
@@ -827,11 +856,13 @@ class Agent:
         config.get_follow_up_messages = lambda: self._poll(self._inbox.poll_follow_ups, job, ending)
         config.has_queued_messages = self._inbox.has_messages
         config.mirror = self._mirror
+        config.park = (lambda cancel: self._wait_parked(cancel, job, ending)) if self._parks else None
         config.replace_history = lambda messages: self._replace_history(job, messages)
         if job.output is not None:
             config.answer_tools = (job.output.tool,)
             config.hooks = merge_hooks(job.output.hooks, config.hooks)
         context = AgentContext(job.settings.system_prompt, job.history, self._tools)
+        hear_runs_started_here(lambda event: None if ending.is_told else self._inbox.hear(event))
         try:
             agent_loop(job.prompts, context, config, job.stream_fn, lambda event: self._tell(event, ending))
         finally:
@@ -843,9 +874,23 @@ class Agent:
             self._tell_news(job.run.metadata, ending)
         return poll(ending.turns + 1)
 
+    def _wait_parked(self, cancel: CancelToken, job: _Job, ending: _Ending) -> Sequence[Message]:
+        """What a parked run goes on with: the reply, or what is queued; nothing when it is aborted."""
+        while self._inbox.wait(cancel):
+            reply = self._inbox.take_reply()
+            if reply is not None:
+                return (reply,)
+            queued = self._poll(self._inbox.poll_steering, job, ending)
+            queued = queued or self._poll(self._inbox.poll_follow_ups, job, ending)
+            if queued:
+                return queued
+        return ()
+
     def _tell_news(self, run: RunMetadata | None, ending: _Ending) -> None:
         """Tell what has come in from other threads since the last event."""
-        _, queues = self._inbox.take_news()
+        events, queues = self._inbox.take_news()
+        for event in events:
+            self._tell(event, ending)
         if queues is not None:
             self._tell(QueueUpdate(*queues, run=run), ending)
 
@@ -853,18 +898,23 @@ class Agent:
         """Bring the state up to an event, then tell every subscriber of it."""
         if self._inbox.news and type(event) is not AgentStart:
             self._tell_news(event.run, ending)
-        if type(event) is MessageUpdate:
+        subscribers = self._subscribers
+        if event.run is not ending.run:  # of a run inside this one
+            subscribers = tuple(entry for entry in subscribers if entry[2])
+        elif type(event) is MessageUpdate:
             self._stream_message = event.message
         else:
             ending.note(event)
             self._note(event)
-        for _, subscriber, _ in self._subscribers:
+        for _, subscriber, _ in subscribers:
             try:
                 subscriber(event)
             except (
                 BaseException
             ):  # also SystemExit, which on this thread would end the agent and not the program
                 logger.exception("a subscriber failed on %s", event.type)
+        if ending.ear is not None:
+            ending.ear(event)
 
     def _config(self, settings: _Settings, cancel: CancelToken, run: RunMetadata | None) -> LoopConfig:
         assert settings.model is not None
@@ -908,6 +958,7 @@ class Agent:
                     if isinstance(event.message, AssistantMessage):
                         self._error = event.message.error_message or self._error
                 case AgentEnd():
+                    self._inbox.close_replies()
                     self._stream_message = None
                     self._finishing = True
                     self._error = event.error or self._error
@@ -938,6 +989,7 @@ class Agent:
             self._stream_message = None
             self._pending_tool_calls = set()
             self._finishing = False
+            self._inbox.close_replies()
             self._active, waiting, self._waiting = None, self._waiting, None
             job.run.settle(ending.result(job.run.run_id, job.output.value if job.output else None))
             if waiting is not None:
@@ -953,9 +1005,11 @@ _CLOSE_TIMEOUT = 3.0
 
 
 class _Ending:
-    """What a run's events say of its end."""
+    """What a run's events say of its end, and who hears of them beside the subscribers."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: _Job) -> None:
+        self.run = job.run.metadata
+        self.ear = job.ear
         self.is_told = False
         self._end = AgentEnd((), "error")
         self.turns = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from agent.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
 from agent.limits import Limits
@@ -116,7 +117,16 @@ class _Crew:
             self.told.append(told)
             self._next_told += 1
 
-    def _report(self, item: PreparedCall, partial: ToolResult) -> None:
+    def _report(self, item: PreparedCall, kind: str, value: Any) -> None:
+        """Pass on what a tool says while it runs."""
+        if kind == "usage":
+            self._record.usage += value
+        elif kind == "event":  # of a run inside this one, stamped there
+            self._record.emit(value)
+        else:
+            self._tell_update(item, value)
+
+    def _tell_update(self, item: PreparedCall, partial: ToolResult) -> None:
         call, status = item.call, partial.status_message
         self._record.tell(
             ToolExecutionUpdate(call.id, call.name, item.arguments, item.display_hint, partial, status)

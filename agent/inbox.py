@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
 from typing import Literal
 
 from agent.cancel import CancelToken
@@ -176,20 +175,20 @@ class Inbox:
             self._arrived.notify_all()
             return True
 
-    def wait_parked(self, turn: int, cancel: CancelToken) -> Sequence[Message]:
-        """Wait for a reply or a queued message, and take it for that turn; nothing once cancelled."""
+    def take_reply(self) -> Message | None:
+        """The reply, if there is one."""
+        with self._lock:
+            reply, self._reply = self._reply, None
+            return reply
+
+    def wait(self, cancel: CancelToken) -> bool:
+        """Wait for a reply or a queued message; False once cancelled."""
         remove = cancel.on_cancel(self._wake)
         try:
             with self._lock:
-                while not cancel.is_set():
-                    if self._reply is not None:
-                        reply, self._reply = self._reply, None
-                        return (reply,)
-                    taken = self.poll_steering(turn) or self.poll_follow_ups(turn)
-                    if taken:
-                        return taken
+                while not (self._reply or self._steering or self._follow_ups or cancel.is_set()):
                     self._arrived.wait()
-                return ()
+            return not cancel.is_set()
         finally:
             remove()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -61,6 +62,13 @@ _current: ContextVar[RunMetadata | None] = ContextVar("agent_current_run", defau
 _inside: ContextVar[frozenset[object]] = ContextVar("agent_inside_runs_of", default=frozenset())
 
 
+Ear = Callable[[Any], object]
+"""Takes an event of a run to where others hear of it too; may be called from any thread and never blocks."""
+
+# Where events of the runs that are started by this code are told as well: to the run it is part of.
+_ear: ContextVar[Ear | None] = ContextVar("agent_events_of_runs_started_here", default=None)
+
+
 def current_run() -> RunMetadata | None:
     """The run that this code is part of (a tool, a hook, a subscriber), or None outside of any."""
     return _current.get()
@@ -84,6 +92,21 @@ def enter_run(metadata: RunMetadata, agent_key: object) -> None:
 def is_inside(agent_key: object) -> bool:
     """True in code that runs as part of a run of that agent."""
     return agent_key in _inside.get()
+
+
+def depth() -> int:
+    """How many runs this code is part of: 1 in a tool of an agent that nobody runs."""
+    return len(_inside.get())
+
+
+def hear_runs_started_here(ear: Ear) -> None:
+    """Let the events of all runs that are started in the current context be told to `ear` too."""
+    _ear.set(ear)
+
+
+def ear_of_the_enclosing_run() -> Ear | None:
+    """Where a run that is started here has to tell its events to, beside its own subscribers."""
+    return _ear.get()
 
 
 def refuse_inside(agent_key: object, what: str) -> None:

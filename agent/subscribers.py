@@ -32,8 +32,8 @@ class QueuedSubscriber:
 
     A full queue makes the run wait for a place, at most `PATIENCE`; then the event is dropped, and what
     follows is dropped at once until there is room again, so that a function that never returns costs a run
-    that wait once. With `drop_streaming`, updates of messages and tools never wait: there are many, and the end of the
-    message or tool says it all. `dropped` counts what was dropped, of either kind.
+    that wait once. With `drop_streaming`, updates of messages and tools never wait: there are many, and the
+    end of the message or tool says it all. `dropped` counts what was dropped, of either kind.
 
     Threads: only the agent's worker calls it. `leave` and `end` may come from any thread. The thread starts
     with the first event and knows its jobs alone, so that it keeps neither the agent nor the function alive.

@@ -22,7 +22,7 @@ from agent.cancel import CancelToken
 from agent.errors import ToolError
 from agent.hooks import Hooks, ToolCallInfo, ToolResultInfo
 from agent.messages import AssistantMessage, ToolCall
-from agent.runs import RunMetadata
+from agent.runs import RunMetadata, hear_runs_started_here
 from agent.tools import ToolContext, ToolDisplayHint, ToolResult, ToolSet, to_result
 
 logger = logging.getLogger("agent")
@@ -184,15 +184,15 @@ class Batch:
             item.refused = ToolResult(f"{_DENIED}: {_text(error)}", is_error=True)
 
 
-Said = tuple["Execution", Literal["update", "done", "failed", "cancelled"], Any]
+Said = tuple["Execution", Literal["update", "event", "usage", "done", "failed", "cancelled"], Any]
 
 
 class Execution:
     """One running call.
 
-    Threads: the tool's own daemon thread puts its updates and its outcome on the batch's queue, cancel
-    callbacks put a wake-up there, the worker alone reads it and calls the methods. What still arrives once
-    the call is settled is dropped.
+    Threads: the tool's own daemon thread puts its updates and its outcome on the batch's queue, runs that it
+    starts put their events there, cancel callbacks a wake-up; the worker alone reads it and calls the
+    methods. What still arrives once the call is settled is dropped.
     """
 
     def __init__(
@@ -210,10 +210,9 @@ class Execution:
         self._ended = False  # by the tool: its outcome is on the queue, or about to be
         self._settled = False  # by the worker
         self._stopping = ""
-        context = ToolContext(item.call.id, self._cancel, self._report, run)
         thread = threading.Thread(
             target=contextvars.copy_context().run,
-            args=(self._run, context),
+            args=(self._run, run),
             name=f"agent-tool-{item.call.name}",
             daemon=True,
         )
@@ -243,15 +242,15 @@ class Execution:
         return None
 
     def hear(
-        self, kind: str, value: Any, report: Callable[[PreparedCall, ToolResult], object]
+        self, kind: str, value: Any, report: Callable[[PreparedCall, str, Any], object]
     ) -> ToolResult | None:
         """Take in one thing that was said; the result when it is the outcome."""
         if self._settled or kind == "cancelled":
             return None
         self._mind_signal()
-        if kind == "update":
-            if not self._stopping:
-                report(self.item, value)
+        if kind in ("update", "event", "usage"):
+            if kind != "update" or not self._stopping:
+                report(self.item, kind, value)
             return None
         self._settled = True
         self._cancel.cancel("settled")
@@ -271,7 +270,15 @@ class Execution:
     def _stop(self, why: str) -> None:
         self._stopping, self._deadline = why, time.monotonic() + GRACE
 
-    def _run(self, context: ToolContext) -> None:
+    def _run(self, run: RunMetadata | None) -> None:
+        hear_runs_started_here(lambda event: self._say("event", event))
+        context = ToolContext(
+            self.item.call.id,
+            self._cancel,
+            lambda partial: self._say("update", partial),
+            run,
+            charge=lambda usage: self._say("usage", usage),
+        )
         kind: Literal["done", "failed"] = "done"
         try:
             # A copy: what a tool does to its arguments must not change the history.
@@ -281,9 +288,9 @@ class Execution:
         self._ended = True
         self._inbox.put((self, kind, value))
 
-    def _report(self, partial: ToolResult) -> None:
+    def _say(self, kind: Literal["update", "event", "usage"], value: Any) -> None:
         if not self._settled:
-            self._inbox.put((self, "update", partial))
+            self._inbox.put((self, kind, value))
 
     def _give_up(self) -> ToolResult:
         self._settled = True

@@ -24,7 +24,8 @@ def echo(word: str) -> str:
 
 def agent_of(*turns: Any, **options: Any) -> Agent:
     model = ScriptedModel(*turns)
-    return Agent(model.model, **{"stream_fn": model.stream, "retry": NO_WAITS} | options)
+    settings: dict[str, Any] = {"stream_fn": model.stream, "retry": NO_WAITS} | options
+    return Agent(model.model, **settings)
 
 
 def queues(events: list[Event]) -> list[tuple[list[str], list[str]]]:

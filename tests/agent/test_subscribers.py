@@ -23,7 +23,8 @@ DELTAS = 200
 
 def agent_of(*turns: Any, **options: Any) -> Agent:
     model = ScriptedModel(*turns)
-    return Agent(model.model, **{"stream_fn": model.stream, "retry": NO_WAITS} | options)
+    settings: dict[str, Any] = {"stream_fn": model.stream, "retry": NO_WAITS} | options
+    return Agent(model.model, **settings)
 
 
 def long_answer(deltas: int = DELTAS) -> list[Any]:
