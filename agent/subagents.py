@@ -56,9 +56,7 @@ def as_tool(
         if not isinstance(prompt, str) or not prompt.strip():
             raise ToolError("prompt must be a text that says what to do")
         if max_depth is not None and depth() > max_depth:
-            raise ToolError(
-                f"{name} can't be used here: agents may nest {max_depth} deep, and this is the limit"
-            )
+            raise ToolError(f"{name} can't be used here: such agents may nest {max_depth} deep at most")
         with make_agent() as agent:
             result = _run(agent, name, prompt, context)
         if roll_up_usage:
