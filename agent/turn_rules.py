@@ -6,6 +6,7 @@ A judge that ends the run does it by `RunFailed`, which the loop turns into an e
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ class RunFailed(Exception):
     """A hook ended the run in `error`; `cause` is what it said or raised."""
 
     def __init__(self, cause: BaseException | str) -> None:
-        self.cause = AgentError(cause) if isinstance(cause, str) else cause
+        self.cause = AgentError(cause) if isinstance(cause, str) else _detached(cause)
         super().__init__(str(self.cause) or type(self.cause).__name__)
 
 
@@ -143,5 +144,25 @@ def _asked(hook: Callable[[Any], Any], info: Any) -> Any:
     try:
         return hook(info)
     except Exception as error:
-        logger.exception("a hook failed; the run ends")
+        logger.debug("a hook failed; the run ends", exc_info=True)
         raise RunFailed(error) from error
+
+
+def _detached(error: BaseException) -> BaseException:
+    """The exception without its traceback, which becomes a note.
+
+    The frames of a traceback hold those that called them, and so the agent; but the result of a run, which
+    holds the exception, must not keep the agent alive.
+    """
+    where = error.__traceback__
+    if where is not None:
+        error.add_note("Raised in a hook:\n" + "".join(traceback.format_tb(where.tb_next or where)).rstrip())
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        part = left.pop()
+        if part is not None and id(part) not in seen:
+            seen.add(id(part))
+            part.__traceback__ = None
+            left += (part.__cause__, part.__context__)
+    return error

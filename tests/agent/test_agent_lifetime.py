@@ -19,6 +19,7 @@ from support.runs import NO_WAITS, until
 from agent import Agent, tool
 from agent.errors import RunError
 from agent.events import Event
+from agent.hooks import Hooks
 from agent.stream import AgentContext, StreamDone, StreamOptions, StreamStart, TextDelta
 from agent.testing import ScriptedModel, error, tool_call
 
@@ -148,6 +149,44 @@ def test_handles_and_results_do_not_keep_the_agent() -> None:
         return agent
 
     assert collected(made)
+
+
+def test_the_exception_of_a_hook_does_not_keep_the_agent() -> None:
+    kept: list[Any] = []
+
+    def broken(info: object) -> Any:
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("outer") from error
+
+    for hooks in (
+        Hooks(prepare_turn=broken),
+        Hooks(candidate_answer=broken),
+        Hooks(input_guardrails=[("broken", broken)]),
+        Hooks(output_guardrails=[("broken", broken)]),
+    ):
+
+        def made(hooks: Hooks = hooks) -> Agent:
+            agent = agent_of("ok", hooks=hooks)
+            events: list[Event] = []
+            agent.subscribe(events.append)
+            result = agent.prompt("hi").result(10)
+            assert result.stop == "error"
+            kept.extend((result, result.cause, events))
+            return agent
+
+        assert collected_without_logging(made)
+
+
+def test_the_exception_of_a_hook_tells_where_it_was_raised() -> None:
+    def broken(info: object) -> Any:
+        raise ValueError("boom")
+
+    with agent_of("ok", hooks=Hooks(prepare_turn=broken)) as agent:
+        cause = agent.prompt("hi").result(10).cause
+    assert isinstance(cause, ValueError)
+    assert "in broken" in cause.__notes__[0]
 
 
 def test_an_agent_dropped_during_its_run_finishes_it_first() -> None:
