@@ -1,8 +1,9 @@
 """Runs told in a few words, and what must be true of every one of them.
 
 `story(events)` is the whole sequence of a run as text, with one word per event and one `upd` for a row of
-updates (what the queues hold is left out: it may change at any moment): `agent_start turn_start ms:hi me:hi ms:A upd me:A turn_end[A] agent_end[hi,A]`. A user message is its
-text, `A` an assistant's (`A!` failed, `A~` was aborted), `T` a tool result, `C` a custom entry.
+updates (what the queues hold is left out, it may change at any moment):
+`agent_start turn_start ms:hi me:hi ms:A upd me:A turn_end[A] agent_end[hi,A]`. A user message is its text,
+`A` an assistant's (`A!` failed, `A~` was aborted), `T` a tool result, `C` a custom entry.
 """
 
 from __future__ import annotations
