@@ -18,14 +18,30 @@ You are a coding agent at work in a user's project. You do the task yourself, wi
 - Answer briefly, in plain words, in the user's language. File names are relative to the working directory."""
 
 
-def build_system_prompt(cwd: str, tools: Sequence[str] = (), base: str = "", append: str = "") -> str:
+_CONTEXT = (
+    "What follows are instructions of the user and of the project. Keep to them; where two disagree, the "
+    "later one is closer to the work and holds."
+)
+
+
+def build_system_prompt(
+    cwd: str,
+    tools: Sequence[str] = (),
+    base: str = "",
+    append: str = "",
+    context_files: Sequence[tuple[str, str]] = (),
+) -> str:
     """The prompt for a working directory and the names of the tools at hand.
 
-    `base` replaces our own text, `append` is added at the end.
+    `base` replaces our own text, `append` is added at the end. `context_files` are pairs of a path and a
+    text, and stand before that, in the order given.
     """
     parts = [base or _CODING, f"Working directory: {cwd}"]
     if tools:
         parts.append(f"Tools: {', '.join(tools)}")
+    texts = [f'<file path="{path}">\n{text.strip()}\n</file>' for path, text in context_files if text.strip()]
+    if texts:
+        parts += [_CONTEXT, *texts]
     if append:
         parts.append(append)
     return "\n\n".join(parts)

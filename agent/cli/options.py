@@ -39,6 +39,12 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--append-system-prompt", metavar="TEXT", default="", help="add this to it")
     parser.add_argument("--cwd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument(
+        "--no-context-files",
+        dest="context_files",
+        action="store_false",
+        help="leave AGENTS.md and CLAUDE.md out of the system prompt",
+    )
+    parser.add_argument(
         "--pass-env",
         metavar="NAME",
         action="append",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from agent.agent import Agent
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.json_lines import JsonRenderer
 from agent.cli.main import DONE, FAILED, INTERRUPTED, reader_gone
-from agent.cli.plain import PlainRenderer
+from agent.cli.plain import PlainRenderer, clean
 from agent.cli.setup import opened_agent
 from agent.cli.standard_input import read_standard_input
 from agent.errors import ConfigurationError
@@ -27,7 +28,7 @@ def run_print(options: Any) -> int:
         if report is not None:
             report(attempt, delay, error)
 
-    with opened_agent(options, on_retry=on_retry) as agent:
+    with opened_agent(options, tell=_teller(options), on_retry=on_retry) as agent:
         renderer = _renderer(options, agent)
         return run_agent(agent, prompt, renderer)
 
@@ -64,6 +65,13 @@ def _renderer(options: Any, agent: Agent) -> Any:
     if options.json:
         return JsonRenderer(sys.stdout, on_closed=agent.abort)
     return screen_renderer(agent, quiet=options.quiet)
+
+
+def _teller(options: Any) -> Callable[[str], object]:
+    """Shows what is to be known before the run, beside the output; nothing with `--quiet` and `--json`."""
+    if options.quiet or options.json:
+        return lambda text: None
+    return lambda text: print(clean(text), file=sys.stderr, flush=True)
 
 
 def _prompt(options: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from agent.agent import Agent
+from agent.cli.context_files import describe, for_prompt, read_context_files
 from agent.cli.model_choice import choose_name, no_model_text, opened_model
 from agent.errors import ConfigurationError
 from agent.limits import Limits
@@ -15,9 +16,12 @@ from agent.prompt import build_system_prompt
 
 
 @contextmanager
-def opened_agent(options: Any, **more: Any) -> Iterator[Agent]:
+def opened_agent(
+    options: Any, *, tell: Callable[[str], object] = lambda text: None, **more: Any
+) -> Iterator[Agent]:
     """The agent for parsed options, open while the context lasts; `more` goes to `Agent` as it is.
 
+    `tell` is called with each line that a person should see at the start: the context files in use.
     Raises ConfigurationError when a tool or model is unknown, or no model can be chosen.
     """
     tools = chosen_tools(options.cwd, options.tools, options.pass_env)
@@ -25,7 +29,11 @@ def opened_agent(options: Any, **more: Any) -> Iterator[Agent]:
     if name is None:
         raise ConfigurationError(no_model_text(os.environ))
     system_prompt = build_system_prompt(
-        options.cwd, [tool.name for tool in tools], options.system_prompt, options.append_system_prompt
+        options.cwd,
+        [tool.name for tool in tools],
+        options.system_prompt,
+        options.append_system_prompt,
+        _context_files(options, tell),
     )
     with opened_model(name, options.base_url, os.environ) as model:
         agent = Agent(
@@ -38,6 +46,15 @@ def opened_agent(options: Any, **more: Any) -> Iterator[Agent]:
         )
         with agent:
             yield agent
+
+
+def _context_files(options: Any, tell: Callable[[str], object]) -> list[tuple[str, str]]:
+    if not options.context_files:
+        return []
+    files = read_context_files(options.cwd, os.environ)
+    if files:
+        tell(f"context: {describe(files, options.cwd)}")
+    return [(file.path, for_prompt(file)) for file in files]
 
 
 def chosen_tools(cwd: str, names: Sequence[str] | None, pass_env: Sequence[str]) -> list[Any]:

@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a newcomer: no keys, no model."""
+    """The environment of a newcomer: no keys, no model, no settings."""
     keep = ("PATH", "HOME", "TMPDIR", "LANG")
     clean = {name: os.environ[name] for name in keep if name in os.environ}
-    return clean | {"PYTHONPATH": str(ROOT)} | more
+    return clean | {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": os.devnull} | more
 
 
 def arguments(url: str, *words: str) -> list[str]:
