@@ -11,8 +11,9 @@ from agent.errors import AgentError
 from agent.models import Model
 from agent.providers._http import EventStream, ProviderError, post_sse
 from agent.providers._keys import api_key
+from agent.providers._refused import Remedy, remedy_for, remember, without_refused
 from agent.providers._transform import to_json
-from agent.stream import StreamError, StreamEvent, StreamOptions
+from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 
 logger = logging.getLogger("agent")
 
@@ -32,31 +33,66 @@ class Exchange:
     decode: Callable[[EventStream], Iterator[StreamEvent]]
 
 
+Prepare = Callable[[AgentContext, StreamOptions], Exchange]
+
+
 def exchange(
-    model: Model, options: StreamOptions, prepare: Callable[[StreamOptions], Exchange]
+    model: Model, context: AgentContext, options: StreamOptions, prepare: Prepare
 ) -> Iterator[StreamEvent]:
     """The events of an answer. Never raises: whatever fails is the `StreamError` at the end.
 
-    `prepare` gets the options with the key in them.
+    `prepare` gets the options with the key in them. What the server refuses for ever, an image say, is left
+    out of a second request (see `agent.providers._refused`); `on_retry` and a warning in the log tell of it.
     """
     try:
         options = replace(options, api_key=api_key(model, options))
-        request = prepare(options)
-        with post_sse(
-            request.url,
-            request.headers,
-            _after_hook(request.body, model, options),
-            options=options,
-            provider=model.provider,
-            first_error=request.first_error,
-        ) as events:
-            yield from request.decode(events)
+        context = replace(context, messages=without_refused(context.messages, model))
+        request = prepare(context, options)
+        try:
+            yield from _answer(request, model, options)
+        except ProviderError as failure:
+            remedy = remedy_for(failure, context.messages, model, len(request.body))
+            if remedy is None:
+                raise
+            _tell(options, model, f"{failure}; asked again without the {remedy.lacks}")
+            request = prepare(replace(context, messages=remedy.messages), options)
+            yield from _remembered(_answer(request, model, options), remedy, model)
     except ProviderError as failure:
         yield StreamError(str(failure), "aborted" if failure.aborted else "error")
     except Exception as error:
         if not isinstance(error, AgentError):
             logger.exception("a request to %s/%s could not be made", model.provider, model.id)
         yield StreamError(str(error) or type(error).__name__)
+
+
+def _answer(request: Exchange, model: Model, options: StreamOptions) -> Iterator[StreamEvent]:
+    """The events of one request; a ProviderError if it is refused before the first."""
+    with post_sse(
+        request.url,
+        request.headers,
+        _after_hook(request.body, model, options),
+        options=options,
+        provider=model.provider,
+        first_error=request.first_error,
+    ) as events:
+        yield from request.decode(events)
+
+
+def _remembered(events: Iterator[StreamEvent], remedy: Remedy, model: Model) -> Iterator[StreamEvent]:
+    """The events; once the first shows that the remedy helped, it is kept for later requests."""
+    for number, event in enumerate(events):
+        if number == 0 and not isinstance(event, StreamError):
+            remember(remedy, model)
+        yield event
+
+
+def _tell(options: StreamOptions, model: Model, text: str) -> None:
+    logger.warning("%s/%s: %s", model.provider, model.id, text)
+    if options.on_retry is not None:
+        try:
+            options.on_retry(1, 0.0, text)
+        except Exception:
+            logger.exception("on_retry failed")
 
 
 def _after_hook(body: bytes, model: Model, options: StreamOptions) -> bytes:

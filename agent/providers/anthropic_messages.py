@@ -10,6 +10,7 @@ from typing import Any
 from agent.models import Model
 from agent.providers._exchange import LAST_EVENT_SECONDS, Exchange, exchange
 from agent.providers._http import EventStream
+from agent.providers._image_budget import within_budget
 from agent.providers._keys import endpoint
 from agent.providers._messages_compat import Compat, compat_for
 from agent.providers._messages_decode import decode, first_error
@@ -37,7 +38,7 @@ _CHOICES = {"auto": "auto", "none": "none", "any": "any", "required": "any"}
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
     """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, options, partial(_prepare, model, context))
+    return exchange(model, context, options, partial(_prepare, model))
 
 
 def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
@@ -91,7 +92,7 @@ def _body(
     model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
 ) -> tuple[bytes, list[str]]:
     """The encoded request, put together from the messages' encoded pieces, and the betas it needs."""
-    history = encode_history(context.messages, model, compat)
+    history = encode_history(within_budget(context.messages, model), model, compat)
     system = _system(context.system_prompt, options)
     tools = [_tool(tool, names, compat) for tool in context.tools]
     tools.sort(key=lambda tool: str(tool["name"]))  # the same prefix for the cache, whoever put them together

@@ -20,6 +20,7 @@ from agent.providers._gemini_decode import decode, first_error
 from agent.providers._gemini_endpoint import gemini_credentials, gemini_url
 from agent.providers._gemini_thinking import generation_limits
 from agent.providers._http import EventStream
+from agent.providers._image_budget import within_budget
 from agent.providers._transform import NO_PARAMETERS, clean, to_json, tool_names
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
@@ -30,7 +31,7 @@ _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
     """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, options, partial(_prepare, model, context))
+    return exchange(model, context, options, partial(_prepare, model))
 
 
 def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _body(
     model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
 ) -> bytes:
     """The encoded request, put together from the messages' encoded pieces."""
-    contents = encode_contents(context.messages, model, compat)
+    contents = encode_contents(within_budget(context.messages, model), model, compat)
     rest: dict[str, Any] = {}
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():

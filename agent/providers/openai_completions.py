@@ -16,6 +16,7 @@ from agent.providers._completions_decode import decode, first_error
 from agent.providers._completions_messages import encode_messages, mark_cache
 from agent.providers._exchange import LAST_EVENT_SECONDS, Exchange, exchange
 from agent.providers._http import EventStream
+from agent.providers._image_budget import within_budget
 from agent.providers._openai import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers._transform import (
     NO_PARAMETERS,
@@ -32,7 +33,7 @@ __all__ = ["build_request", "decode", "stream"]
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
     """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, options, partial(_prepare, model, context))
+    return exchange(model, context, options, partial(_prepare, model))
 
 
 def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
@@ -73,7 +74,7 @@ def _body(
     model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
 ) -> bytes:
     """The encoded request, put together from the messages' encoded pieces."""
-    messages = encode_messages(context.messages, model, compat)
+    messages = encode_messages(within_budget(context.messages, model), model, compat)
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
         developer = model.reasoning and compat.supports_developer_role

@@ -17,6 +17,7 @@ from typing import Any
 from agent.models import Model
 from agent.providers._exchange import Exchange, exchange
 from agent.providers._http import EventStream
+from agent.providers._image_budget import within_budget
 from agent.providers._openai import RESPONSES_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers._responses_compat import Compat, compat_for
 from agent.providers._responses_decode import decode, first_error
@@ -38,7 +39,7 @@ _ANTHROPIC_TOOL = re.compile(r"_\d{8}\Z")  # their types end in a date, such as 
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
     """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, options, partial(_prepare, model, context))
+    return exchange(model, context, options, partial(_prepare, model))
 
 
 def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
 def _body(model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]) -> bytes:
     """The encoded request, put together from the messages' encoded pieces."""
     compat = compat_for(model)
-    items = encode_messages(context.messages, model)
+    items = encode_messages(within_budget(context.messages, model), model)
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
         role = "developer" if model.reasoning and compat.supports_developer_role else "system"
