@@ -103,7 +103,7 @@ class _Crew:
         call = item.call
         self.terminate = self.terminate and result.terminate and not result.is_error
         self._record.tell(ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint))
-        self._early[item.index] = ToolResultMessage(
+        message = ToolResultMessage(
             call.id,
             call.name,
             result.content,
@@ -112,10 +112,17 @@ class _Crew:
             result.meta,
             self._record.now_ms(),
         )
-        while (told := self._early.pop(self._next_told, None)) is not None:
-            self._record.announce(told)
-            self.told.append(told)
-            self._next_told += 1
+        if item.index != self._next_told:
+            self._early[item.index] = message
+            return
+        self._announce(message)
+        while self._early and (early := self._early.pop(self._next_told, None)) is not None:
+            self._announce(early)
+
+    def _announce(self, message: ToolResultMessage) -> None:
+        self._record.announce(message)
+        self.told.append(message)
+        self._next_told += 1
 
     def _report(self, item: PreparedCall, kind: str, value: Any) -> None:
         """Pass on what a tool says while it runs."""

@@ -274,10 +274,12 @@ class _Loop:
         def info() -> RunInfo:
             return self._info(message, outcome.results)
 
-        self._apply(prepared_turn(self.hooks, info), retry)
-        if says_stop(self.hooks.should_stop_after_turn, info):
+        hooks = self.hooks
+        if hooks.prepare_turn is not None or retry is not None:
+            self._apply(prepared_turn(hooks, info), retry)
+        if hooks.should_stop_after_turn is not None and says_stop(hooks.should_stop_after_turn, info):
             return "stopped"
-        if self.aborted.is_set() and (outcome.ending or message is None):
+        if (outcome.ending or message is None) and self.aborted.is_set():
             return "aborted"
         if self.cut_turns >= _CUT_TURNS_IN_A_ROW:
             return self._end_cut_off()
@@ -293,7 +295,7 @@ class _Loop:
         if ending is None or self._has_queued():
             if limit is not None:
                 return self._at_limit(limit, ending)
-            if says_stop(self.hooks.stop_when, info):
+            if self.hooks.stop_when is not None and says_stop(self.hooks.stop_when, info):
                 return "stop_when"
         if limit is None:  # else the queues are left alone: what they hold stays there for the next run
             entering = self._poll_steering()
@@ -307,7 +309,9 @@ class _Loop:
     def _limit(self) -> Literal["max_turns", "budget"] | None:
         """The limit that is reached; in the order turns, tokens, money, time."""
         limit = self.limits.reached(self.turns - self.turns_at_input, self.record.usage)
-        return "budget" if limit is None and self.cancel.reason == TIME_IS_UP else limit
+        if limit is None and self.limits.max_seconds is not None and self.cancel.reason == TIME_IS_UP:
+            return "budget"
+        return limit
 
     def _at_limit(
         self, limit: Literal["max_turns", "budget"], ending: Stop | None
@@ -341,8 +345,6 @@ class _Loop:
 
     def _apply(self, update: TurnUpdate | None, retry: RequestUpdate | None) -> None:
         """Change what the rest of the run is made with; a retry's constraint wins over an update's."""
-        if update is None and retry is None:
-            return
         try:
             if update is not None:
                 self._apply_update(update)
@@ -472,7 +474,7 @@ class _Loop:
         if message.stop_reason == "length":
             return self._run_cut(answer, tools)
         self.cut_turns = 0
-        return self._run_calls(answer, tools) if message.tool_calls else _Outcome((), "end_turn")
+        return self._run_calls(answer, tools)
 
     def _run_cut(self, answer: Answer, tools: ToolSet) -> _Outcome:
         """Answer the calls of an answer that was cut, by the hook's word or our own; none of them runs."""
@@ -485,7 +487,7 @@ class _Loop:
             raise
         if decision is None:
             self.cut_turns = self.cut_turns + 1 if calls else 0
-            return self._run_calls(answer, tools) if calls else _Outcome((), "end_turn")
+            return self._run_calls(answer, tools)
         self.cut_turns = 0
         given, others = sorted_truncation(calls, decision.messages)
         outcome = self._run_calls(answer, tools, given)
@@ -497,23 +499,26 @@ class _Loop:
         self, answer: Answer, tools: ToolSet, given: Mapping[int, ToolResult] | None = None
     ) -> _Outcome:
         calls = answer.message.tool_calls
+        if not calls:
+            return _Outcome((), "end_turn")
         batch = Batch(
             calls, self.turns, tools, self.hooks, self.cancel, self.config.run, self.asker.answer_tools
         )
         prepared = batch.prepare(answer.message, answer.argument_errors)
-        for index, result in (given or {}).items():
-            prepared[index].refused = result
-        paused = [prepared.pop()] if prepared and prepared[-1].paused else []
-        paused += [
-            PreparedCall(calls[i], calls[i].arguments, i) for i in range(len(prepared) + 1, len(calls))
-        ]
+        if given is not None:
+            for index, result in given.items():
+                prepared[index].refused = result
+        paused = _take_paused(prepared, calls)
         results, terminate = run_batch(batch, prepared, self.record, self.limits)
-        if paused and self.aborted.is_set():  # nobody will resolve them: the next prompt must not wait for it
-            results += run_batch(batch, paused, self.record, self.limits)[0]
-            paused = []
-        pending = tuple(item.as_gated for item in paused)
+        if paused:
+            if self.aborted.is_set():  # nobody will resolve them: the next prompt must not wait for it
+                results += run_batch(batch, paused, self.record, self.limits)[0]
+                return _Outcome(tuple(results))
+            return _Outcome(tuple(results), None, tuple(item.as_gated for item in paused))
+        if not terminate:
+            return _Outcome(tuple(results))
         ending: Stop = "end_turn" if self.asker.only_answers(answer.message) else "terminated"
-        return _Outcome(tuple(results), ending if terminate else None, pending)
+        return _Outcome(tuple(results), ending)
 
     # -- queues ----------------------------------------------------------------------------------------
 
@@ -528,7 +533,8 @@ class _Loop:
         # is neither lost nor sent.
         if self.cancel.is_set() or self.last_stop is not None:
             return ()
-        return polled(queue) + polled(hook)
+        messages = polled(queue)
+        return messages if hook is None else messages + polled(hook)
 
     def _has_queued(self) -> bool:
         try:
@@ -536,6 +542,15 @@ class _Loop:
         except Exception:
             logger.exception("looking for queued messages failed; counted as none")
             return False
+
+
+def _take_paused(prepared: list[PreparedCall], calls: Sequence[ToolCall]) -> list[PreparedCall]:
+    """Take the paused call from the end of those prepared; it and those behind it, or nothing."""
+    if not prepared[-1].paused:
+        return []
+    paused = prepared.pop()
+    behind = range(paused.index + 1, len(calls))
+    return [paused, *(PreparedCall(calls[i], calls[i].arguments, i) for i in behind)]
 
 
 def _is_replayable(content: Sequence[Any]) -> bool:

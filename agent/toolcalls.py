@@ -70,7 +70,7 @@ class PreparedCall:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch:
     """The calls of one answer, and what each stage needs to know."""
 

@@ -77,10 +77,8 @@ def truncation(hooks: Hooks, info: TruncationInfo) -> Truncation | None:
     return None if hooks.on_truncated is None else _asked(hooks.on_truncated, info)
 
 
-def says_stop(test: Callable[[RunInfo], bool] | None, info: Callable[[], RunInfo]) -> bool:
+def says_stop(test: Callable[[RunInfo], bool], info: Callable[[], RunInfo]) -> bool:
     """The answer of a stop test; one that raises is logged and the run goes on."""
-    if test is None:
-        return False
     try:
         return bool(test(info()))
     except Exception:
