@@ -122,6 +122,7 @@ class _Settings:
     max_retry_delay: float | None = 60.0
     server_tools: Sequence[Any] = ()
     server_compaction: Any = None
+    fallbacks: tuple[Model, ...] = ()
 
 
 @dataclass(slots=True)
@@ -177,11 +178,11 @@ class Agent:
         hooks: Hooks | None = None,
         limits: Limits | None = None,
         retry: RetryPolicy | None = None,
-        fallbacks: Sequence[Any] = (),
+        fallbacks: Sequence[Model | str] = (),
         park: bool = False,
         compaction: Any = None,
     ) -> None:
-        _refuse_unsupported(fallbacks=fallbacks, compaction=compaction)
+        _refuse_unsupported(compaction=compaction)
         start = initial_state or AgentState()
         self.name = name
         self._settings = _Settings(
@@ -195,6 +196,7 @@ class Agent:
             max_retry_delay,
             tuple(server_tools),
             server_compaction,
+            _models(fallbacks),
         )
         given = start.tools if start.tools is not None else tools
         self._tools = given if isinstance(given, ToolSet) else ToolSet(given or ())
@@ -607,6 +609,15 @@ class Agent:
         self._set(model=resolve_model(model))
 
     @property
+    def fallbacks(self) -> tuple[Model, ...]:
+        """The models that go on with a run, one after the other, when the one before can't be reached."""
+        return self._settings.fallbacks
+
+    @fallbacks.setter
+    def fallbacks(self, fallbacks: Sequence[Model | str]) -> None:
+        self._set(fallbacks=_models(fallbacks))
+
+    @property
     def system_prompt(self) -> str:
         """What every request begins with."""
         return self._settings.system_prompt
@@ -763,7 +774,8 @@ class Agent:
         if self._settings.model is None:
             raise ConfigurationError(_NO_MODEL)
         if self._limits is not None:
-            self._limits.check_model(self._settings.model)
+            for model in (self._settings.model, *self._settings.fallbacks):
+                self._limits.check_model(model)
         try:
             self._stream_fn_of(self._settings)
         except ConfigurationError as error:
@@ -936,6 +948,7 @@ class Agent:
             max_retry_delay=settings.max_retry_delay,
             server_tools=settings.server_tools,
             server_compaction=settings.server_compaction,
+            fallbacks=settings.fallbacks,
             on_payload=self._on_payload,
             on_retry=self._on_retry,
         )
@@ -1075,6 +1088,10 @@ def _as_message(message: Any) -> Message:
     if not hasattr(message, "role"):
         raise ConfigurationError(f"a message must be text or a message object, not {type(message).__name__}")
     return message  # type: ignore[no-any-return]
+
+
+def _models(given: Sequence[Model | str]) -> tuple[Model, ...]:
+    return tuple(model for name in given if (model := resolve_model(name)) is not None)
 
 
 def _refuse_unsupported(**options: Any) -> None:

@@ -225,6 +225,8 @@ class Asker:
     def _options(self) -> StreamOptions:
         config = self._config
         key, key_error = config.api_key, ""
+        if self.model.provider != config.model.provider:
+            key = ""  # it is no other provider's business
         if config.get_api_key is not None:
             try:
                 key = config.get_api_key(self.model.provider) or key

@@ -22,6 +22,7 @@ from agent.messages import (
     message_to_json,
     usage_to_json,
 )
+from agent.models import Model
 from agent.runs import RunMetadata, Stop
 from agent.stream import PartialMessage, StreamEvent, stream_event_to_json
 from agent.usage import ZERO_USAGE, Usage
@@ -180,6 +181,16 @@ class AutoResume(Event):
 
 
 @dataclass(slots=True)
+class ModelFallback(Event):
+    """A model could not be reached, or not used; the run goes on with another. The JSON form names both."""
+
+    from_model: Model
+    to_model: Model
+    error_message: str
+    type: ClassVar[str] = "model_fallback"
+
+
+@dataclass(slots=True)
 class CandidateDiscarded(Event):
     """The answer of that turn was not accepted: what was shown of it is not part of the conversation."""
 
@@ -265,6 +276,12 @@ def _fields_to_json(event: Event) -> dict[str, Any]:
             return _call_to_json(event) | {"result": _result(event.result), "is_error": event.is_error}
         case StreamRetry() | AutoResume():
             return {"attempt": event.attempt, "error_message": event.error_message}
+        case ModelFallback():
+            return {
+                "from_model": _model_name(event.from_model),
+                "to_model": _model_name(event.to_model),
+                "error_message": event.error_message,
+            }
         case QueueUpdate():
             return {
                 "steering": [_message(m) for m in event.steering],
@@ -277,6 +294,10 @@ def _fields_to_json(event: Event) -> dict[str, Any]:
         case AgentParked():
             return {"payload": event.payload}
     return {}
+
+
+def _model_name(model: Model | str) -> str:
+    return model if isinstance(model, str) else f"{model.provider}/{model.id}"
 
 
 def _message(message: Message | PartialMessage | None) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@
 A turn is one answer of the model plus its tools. Steering messages enter at the start of a turn, follow-ups
 when the run would end. An answer that breaks off is mended in one of three ways before the run gives up:
 asked again when it broke inside a tool call or came back empty (`stream_retry`), or taken up where it broke
-when the connection failed (`auto_resume`).
+when the connection failed (`auto_resume`). When that does not help, the next of the fallback models goes on.
 
 After a turn, in this order: a paused call ends the run; `prepare_turn` may change what comes; a stop that was
 asked for ends it; so does an answer with nothing left to do; then come the limits, `stop_when`, the queues.
@@ -35,10 +35,12 @@ from agent.events import (
     AutoResume,
     CandidateDiscarded,
     MaxTurnsReached,
+    ModelFallback,
     StreamRetry,
     TurnEnd,
     TurnStart,
 )
+from agent.fallback import Fallbacks
 from agent.hooks import Hooks, RunInfo, merge_hooks
 from agent.limits import TIME_IS_UP, Limits, Stopwatch
 from agent.loop_config import Emit, LoopConfig, Mirror, Poll
@@ -149,7 +151,9 @@ class _Loop:
     def __init__(self, context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emit: Emit) -> None:
         self.config = config
         self.limits = config.limits or Limits()
-        self.limits.check_model(config.model)
+        for model in (config.model, *config.fallbacks):
+            self.limits.check_model(model)
+        self.fallbacks = Fallbacks(config.fallbacks)
         self.hooks = merge_hooks(
             Hooks(
                 transform_context=config.transform_context,
@@ -383,6 +387,8 @@ class _Loop:
             self.record.tell(AutoResume(self.resumes, message.error_message))
             if not self.wait(waits[self.resumes - 1]):
                 return self._resume(answer)
+        if self._fell_back(message):
+            return self._resume(answer)
         self.request = None
         if not answer.recorded:
             self.record.add(message, to_context=False)
@@ -392,6 +398,16 @@ class _Loop:
             return follow_ups
         self.error = message.error_message
         return "aborted" if message.stop_reason == "aborted" or self.cancel.is_set() else "error"
+
+    def _fell_back(self, message: AssistantMessage) -> bool:
+        """True when another model takes over, for the rest of the run, from the one that failed."""
+        failed = self.asker.model
+        model = None if self.cancel.is_set() else self.fallbacks.after(message, failed)
+        if model is None:
+            return False
+        self.record.tell(ModelFallback(failed, model, message.error_message))
+        self.asker.model, self.resumes = model, 0
+        return True
 
     def _resume(self, answer: Answer) -> Sequence[Message]:
         """Keep what came through and tell the model to go on, or ask again from the start."""
@@ -408,6 +424,8 @@ class _Loop:
 
     def _give_up_call(self, message: AssistantMessage) -> Sequence[Message] | Stop:
         """The answer kept breaking inside a tool call: tell the model, with a follow-up if one waits."""
+        if self._fell_back(message):
+            return ()
         note = _cut_note(message.error_message)
         follow_ups = self._poll_follow_ups()
         first = follow_ups[0] if follow_ups else None

@@ -34,7 +34,9 @@ class LoopConfig:
     None) or mended (old, new); `replace_history(messages)` that a hook replaced them all. `park(cancel)` is
     called where the run would end with an answer: it waits, and returns what to go on with, or nothing.
     `answer_tools` take the final answer: they are there whatever hooks make of the tools, no gate is asked
-    about them, and an answer that calls nothing else is reviewed like one in words.
+    about them, and an answer that calls nothing else is reviewed like one in words. `fallbacks` are models
+    to go on with, one after the other, when the one before can't be reached; `api_key` is for the provider of
+    `model` alone.
     """
 
     model: Model
@@ -61,6 +63,7 @@ class LoopConfig:
     replace_history: Callable[[Sequence[Message]], object] | None = field(default=None, kw_only=True)
     park: Callable[[CancelToken], Sequence[Message]] | None = field(default=None, kw_only=True)
     answer_tools: Sequence[Any] = field(default=(), kw_only=True)
+    fallbacks: Sequence[Model] = field(default=(), kw_only=True)
     api_key: str = field(default="", kw_only=True)
     session_id: str = field(default="", kw_only=True)
     thinking_budgets: Mapping[str, int] | None = field(default=None, kw_only=True)

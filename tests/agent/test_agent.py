@@ -120,8 +120,8 @@ def test_the_tools_of_an_agent_are_the_set_it_was_given() -> None:
 
 
 def test_options_that_come_later_say_so() -> None:
-    with pytest.raises(ConfigurationError, match="fallbacks"):
-        Agent(fallbacks=["ollama/other"])
+    with pytest.raises(ConfigurationError, match="compaction"):
+        Agent(compaction=object())
 
 
 @pytest.mark.parametrize("mode", ["steering_mode", "follow_up_mode"])
