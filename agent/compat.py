@@ -64,8 +64,8 @@ class ToolExecutor:
     call gets a result, also when the tool, its arguments or a hook fail.
 
     `before_tool_call(call)` may return `(True, reason)` to block a call; its result is the reason.
-    `after_tool_call(call, result)` gets the result as such a mapping and may return another. Both may be
-    called on several threads at once.
+    `after_tool_call(call, result)` gets the result as such a mapping and may return another; it is
+    called on the threads of the tools.
     """
 
     def __init__(
