@@ -1,6 +1,8 @@
 """Runs a scenario with one client and prints what it cost, one JSON line per repeat.
 
-    measure.py floor|ours PORT SCENARIO         a script of mock_server.py, or "agents"
+    measure.py CLIENT PORT SCENARIO         a script of mock_server.py, or "agents"
+
+Clients are `floor`, `ours` and the names of wire formats, which are ours in that format.
 
 The floor is the least that a client on httpx can do: read lines, `json.loads` each event, keep the text and
 the calls, run the tool, send the history again. Ours is an `Agent` with a tool and a subscriber that counts.
@@ -86,7 +88,7 @@ def floor(port: str) -> Client:
     return converse
 
 
-def ours(port: str) -> Client:
+def ours(port: str, api: str = "openai-completions") -> Client:
     from agent import Agent, Model, ToolExecutionEnd, tool
     from agent.events import MessageUpdate
 
@@ -104,7 +106,7 @@ def ours(port: str) -> Client:
             elif isinstance(event, ToolExecutionEnd):
                 counted["calls"] += 1
 
-        model = Model(script, "openai-completions", "local", f"http://127.0.0.1:{port}/v1")
+        model = Model(script, api, "local", f"http://127.0.0.1:{port}")
         with Agent(model, system_prompt="You are a test.", tools=[noop], get_api_key=lambda _: "x") as agent:
             agent.subscribe(count)
             agent.run("go")
@@ -143,7 +145,7 @@ def peak_kb(reset: bool = False) -> int:
 
 
 def main(which: str, port: str, scenario: str) -> None:
-    client: Client = {"floor": floor, "ours": ours}[which](port)
+    client = floor(port) if which == "floor" else ours(port, *([which] if which != "ours" else []))
     client("text-20")
     client("tools-2")
     for _ in range(REPEATS.get(scenario, 5)):

@@ -1,4 +1,4 @@
-"""A model server that costs next to nothing: OpenAI Chat Completions as server-sent events, from memory.
+"""A model server that costs next to nothing: prepared answers in every wire format, from memory.
 
     mock_server.py            prints the port it listens on (127.0.0.1), serves until its standard input ends
 
@@ -16,80 +16,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import sys
 import threading
 from functools import lru_cache
 from typing import Any
 
 import orjson
+from mock_formats import FORMATS, answer
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
-CREATED = 1_700_000_000
-
-
-def split(text: str) -> list[str]:
-    """`text` in pieces of 4 to 16 characters, as tokens come; the same ones every time."""
-    sizes, pieces, at = random.Random(7), [], 0
-    while at < len(text):
-        size = sizes.randint(4, 16)
-        pieces.append(text[at : at + size])
-        at += size
-    return pieces
-
-
-def source_code(size: int) -> str:
-    """Python text whose JSON form has about `size` bytes, with much in it to escape."""
-    lines, length, number = [], 0, 0
-    while length < size:
-        line = f'def f{number}(a, b):\n    """doc \\ {number}"""\n    return a + b  # "quoted"\n'
-        lines.append(line)
-        length += len(orjson.dumps(line)) - 2
-        number += 1
-    return "".join(lines)
-
-
-def deltas(script: str, turn: int, tool: str) -> tuple[list[dict[str, Any]], str]:
-    """The deltas of one answer and its finish reason."""
-    kind, _, size = script.partition("-")
-    if kind == "text":
-        return [{"content": f" w{i % 100:02}"} for i in range(int(size))], "stop"
-    if turn >= (int(size) if kind == "tools" else 1):
-        return [{"content": piece} for piece in ("All ", "done", ".")], "stop"
-    value = "x" * 20 if kind == "tools" else source_code(int(size.removesuffix("k")) * 1000)
-    pieces = split(orjson.dumps({"value": value}).decode())
-    start = {"id": f"call_{turn}", "type": "function", "function": {"name": tool, "arguments": ""}}
-    calls = [start, *({"function": {"arguments": piece}} for piece in pieces)]
-    return [{"tool_calls": [{"index": 0, **call}]} for call in calls], "tool_calls"
-
-
-def events(script: str, turn: int, tool: str) -> list[bytes]:
-    def chunk(choices: list[dict[str, Any]], **more: Any) -> bytes:
-        shared = {"id": f"chatcmpl-{turn}", "object": "chat.completion.chunk", "created": CREATED}
-        return b"data: " + orjson.dumps({**shared, "model": script, "choices": choices, **more}) + b"\n\n"
-
-    def choice(delta: dict[str, Any], finish: str | None = None) -> list[dict[str, Any]]:
-        return [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]
-
-    answer, finish = deltas(script, turn, tool)
-    usage = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105}
-    first = chunk(choice({"role": "assistant", "content": ""}))
-    last = [chunk(choice({}, finish)), chunk([], usage=usage), b"data: [DONE]\n\n"]
-    return [first, *(chunk(choice(delta)) for delta in answer), *last]
 
 
 @lru_cache(4096)
-def packets(script: str, turn: int, tool: str) -> list[bytes]:
-    chunks = [b"%x\r\n%b\r\n" % (len(event), event) for event in events(script, turn, tool)]
+def packets(format: str, script: str, turn: int, tool: str) -> list[bytes]:
+    events = FORMATS[format].events(answer(script, turn, tool))
+    chunks = [b"%x\r\n%b\r\n" % (len(event), event) for event in events]
     return [HEAD, *chunks, b"0\r\n\r\n"]
 
 
 @lru_cache(4096)
-def whole(script: str, turn: int, tool: str) -> bytes:
-    return b"".join(packets(script, turn, tool))
+def whole(format: str, script: str, turn: int, tool: str) -> bytes:
+    return b"".join(packets(format, script, turn, tool))
 
 
 class Connection(asyncio.Protocol):
@@ -119,16 +69,17 @@ class Connection(asyncio.Protocol):
             if len(rest) < length:
                 return
             body, self.buffer = rest[:length], rest[length:]
-            self.answer(orjson.loads(body))
+            self.answer(head.split(b" ", 2)[1].decode().partition("?")[0], orjson.loads(body))
 
-    def answer(self, request: dict[str, Any]) -> None:
-        tool = request["tools"][0]["function"]["name"] if request.get("tools") else ""
-        turn = sum(1 for message in request["messages"] if message.get("tool_calls"))
-        script, _, pace = request["model"].partition("@")
+    def answer(self, path: str, body: dict[str, Any]) -> None:
+        format = next(ending for ending in FORMATS if path.endswith(ending))
+        model, turn, tool = FORMATS[format].request(path, body)
+        script, _, pace = model.partition("@")
         if not pace:
-            self.transport.write(whole(script, turn, tool))
+            self.transport.write(whole(format, script, turn, tool))
             return
-        self.playing = asyncio.ensure_future(self.play(packets(script, turn, tool), float(pace) / 1000))
+        parts = packets(format, script, turn, tool)
+        self.playing = asyncio.ensure_future(self.play(parts, float(pace) / 1000))
 
     async def play(self, parts: list[bytes], pause: float) -> None:
         for part in parts:

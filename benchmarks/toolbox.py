@@ -19,11 +19,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from PIL import Image
+from promises import Row, report
 
 from agent_tools import bash_tool, edit_tool, read_tool
 from agent_tools.diff import generate_diff
@@ -33,21 +33,6 @@ LOG_MEGABYTES = 200
 EDITED_MEGABYTES = 10
 DIFF_LINES = 20_000
 SHOWN_LINES = 100
-
-
-class Row(NamedTuple):
-    """One promise: what was measured, what it is held against, and the most it may be."""
-
-    what: str
-    measured: str
-    against: str
-    value: float
-    limit: float
-    unit: str = "x"
-
-    @property
-    def kept(self) -> bool:
-        return self.value <= self.limit
 
 
 Side = Callable[[], object]
@@ -174,15 +159,6 @@ def peak_megabytes() -> float:
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
-def table(rows: list[Row]) -> str:
-    lines = [f"{'':50} {'ours':>12} {'against':>12} {'value':>10} {'at most':>10}"]
-    for row in rows:
-        value, limit = (f"{number:.2f}{row.unit}" for number in (row.value, row.limit))
-        missed = "" if row.kept else "  MISSED"
-        lines.append(f"{row.what:50} {row.measured:>12} {row.against:>12} {value:>10} {limit:>10}{missed}")
-    return "\n".join(lines)
-
-
 def main() -> int:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="toolbox-bench-") as folder:
@@ -190,10 +166,7 @@ def main() -> int:
         for part in (window, picture, command, difference, change):
             print(part.__name__, file=sys.stderr, flush=True)
             rows += part(Path(folder))
-    print(table(rows))
-    missed = sum(not row.kept for row in rows)
-    print(f"{len(rows) - missed} promises kept, {missed} missed")
-    return 1 if missed else 0
+    return report(rows)
 
 
 if __name__ == "__main__":
