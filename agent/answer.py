@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from agent.cancel import CancelToken
 from agent.decisions import RequestUpdate
 from agent.errors import ConfigurationError
-from agent.events import MessageEnd, MessageStart, MessageUpdate
+from agent.events import MessageEnd, MessageStart, MessageUpdate, StreamRetry
 from agent.hooks import Hooks
 from agent.limits import TIME_IS_UP
 from agent.loop_config import LoopConfig
@@ -34,7 +34,10 @@ from agent.tools import ToolSet
 
 logger = logging.getLogger("agent")
 
-EMPTY = "the model returned an empty answer"
+# An empty answer is asked again twice: models that return one usually do better at once, or never.
+_EMPTY_ANSWER_RETRIES = 2
+
+_EMPTY = "the model returned an empty answer"
 _CLOSED = "stream ended unexpectedly"
 
 
@@ -100,6 +103,37 @@ class Asker:
         self._reviewed = bool(hooks.output_guardrails) or hooks.candidate_answer is not None
         self.answer_tools = frozenset(tool.name for tool in config.answer_tools)
 
+    def answer(
+        self,
+        system_prompt: str,
+        tools: ToolSet,
+        request: RequestUpdate | None,
+        wait: Callable[[float], bool],
+    ) -> Answer:
+        """The next answer. One that breaks inside a tool call, or is empty, is dropped and asked again.
+
+        One that stays broken inside a call comes back as it broke, already dropped; one that stays empty
+        comes back as an error.
+        """
+        broken_waits = iter(enumerate(self._config.retry.mid_tool_call, 1))
+        empty_waits = iter(
+            enumerate((*self._config.retry.mid_tool_call, 0.0, 0.0)[:_EMPTY_ANSWER_RETRIES], 1)
+        )
+        empty_left = _EMPTY_ANSWER_RETRIES
+        while True:
+            answer = self.ask(system_prompt, tools, request, may_be_empty=empty_left > 0)
+            broken = answer.broke_inside_a_call
+            if not broken and not answer.is_empty:
+                return answer
+            self._record.drop(answer.message)
+            attempt, delay = next(broken_waits if broken else empty_waits, (0, 0.0))
+            if not attempt:
+                return answer
+            empty_left -= not broken
+            self._record.tell(StreamRetry(attempt, answer.message.error_message or _EMPTY))
+            if wait(delay) and broken:
+                return answer
+
     def ask(
         self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None, may_be_empty: bool
     ) -> Answer:
@@ -135,7 +169,7 @@ class Asker:
         built = build_message(log, end or StreamError(_CLOSED), self.model, timestamp)
         message = with_error_text(built.message)
         if _is_empty(message) and not may_be_empty:
-            message = replace(message, stop_reason="error", error_message=f"{EMPTY} again and again")
+            message = replace(message, stop_reason="error", error_message=f"{_EMPTY} again and again")
         if message.stop_reason == "aborted" and self._cancel.reason == TIME_IS_UP:
             message = replace(message, error_message="the time limit of the run (max_seconds) was reached")
         self._record.usage += message.usage

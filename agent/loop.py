@@ -19,14 +19,13 @@ calling thread but the tools, which have threads of their own. `emit` gets every
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from agent.answer import EMPTY, Answer, Asker
-from agent.batch import run_batch
+from agent.answer import Answer, Asker
 from agent.cancel import CancelToken
-from agent.decisions import InputInfo, OutputInfo, RequestUpdate, TruncationInfo, TurnUpdate, tool_set
+from agent.decisions import InputInfo, OutputInfo, RequestUpdate, TurnUpdate, tool_set
 from agent.errors import NothingToContinueError
 from agent.events import (
     AgentEnd,
@@ -36,7 +35,6 @@ from agent.events import (
     CandidateDiscarded,
     MaxTurnsReached,
     ModelFallback,
-    StreamRetry,
     TurnEnd,
     TurnStart,
 )
@@ -59,8 +57,8 @@ from agent.retry import is_resumable
 from agent.runs import Stop
 from agent.stream import AgentContext, StreamError, StreamFn
 from agent.summaries import with_calls_as_text
-from agent.toolcalls import Batch, PreparedCall
-from agent.tools import JoinedTools, ToolResult, ToolSet
+from agent.tool_runner import Outcome, ToolRunner
+from agent.tools import JoinedTools, ToolSet
 from agent.turn_rules import (
     RunFailed,
     check_input,
@@ -69,8 +67,6 @@ from agent.turn_rules import (
     prepared_turn,
     review,
     says_stop,
-    sorted_truncation,
-    truncation,
 )
 
 __all__ = [
@@ -89,16 +85,12 @@ logger = logging.getLogger("agent")
 AUTO_RESUME_MARKER = "▶"
 """What the model is told when a broken answer is taken up: the text of a user message."""
 
-# An empty answer is asked again twice: models that return one usually do better at once, or never.
-_EMPTY_ANSWER_RETRIES = 2
-
 # A model that is cut off inside its tool calls this often in a row will be cut off for ever.
 _CUT_TURNS_IN_A_ROW = 3
 
-_LAST_REQUEST = RequestUpdate(
-    tools=(),
-    system_suffix="The limit of this run is reached: no tool can be used any more. "
-    "Answer now, with what you have found out so far.",
+_AT_THE_LIMIT = (
+    "The limit of this run is reached: no further work is possible. "
+    "Answer now, with what you have found out so far."
 )
 
 
@@ -136,15 +128,6 @@ def ask_once(context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emi
     return asker.ask(context.system_prompt, ToolSet(context.tools), None, may_be_empty=True).message
 
 
-@dataclass(slots=True)
-class _Outcome:
-    """What came of an answer's calls. `ending` is how the run ends if nothing waits; None: it goes on."""
-
-    results: tuple[ToolResultMessage, ...] = ()
-    ending: Stop | None = None
-    pending: tuple[ToolCall, ...] = ()
-
-
 class _Loop:
     """The state of one run. Used by one thread, once."""
 
@@ -168,13 +151,15 @@ class _Loop:
         self.wait = config.wait or self.cancel.wait
         self.record = Record(context.messages, config, emit)
         self.asker = Asker(config, self.hooks, stream_fn, self.record, self.cancel)
+        self.tool_runner = ToolRunner(
+            config, self.hooks, self.limits, self.record, self.cancel, self.aborted, self.asker.answer_tools
+        )
         self.system_prompt = context.system_prompt
         self.tools = context.tools if isinstance(context.tools, ToolSet) else ToolSet(context.tools or ())
         self.request: RequestUpdate | None = None  # the constraint of the next request
         self.turns = 0
         self.turns_at_input = 0
         self.resumes = 0
-        self.cut_turns = 0
         self.last_stop: Stop | None = None  # set when the answer to come is the last, whatever it says
         self.pending: tuple[ToolCall, ...] = ()
         self.error = ""
@@ -228,7 +213,7 @@ class _Loop:
     def _turn(self) -> Sequence[Message] | Stop:
         """One answer and its tools; what the next turn begins with, or why there is none."""
         tools = self._tools_of_turn()
-        answer = self._answer(tools)
+        answer = self.asker.answer(self.system_prompt, tools, self.request, self.wait)
         message = answer.message
         if answer.broke_inside_a_call:
             return self._give_up_call(message)
@@ -241,8 +226,8 @@ class _Loop:
             retry = self._review(answer)
             if retry is not None:
                 self._discard()
-                return self._next(None, _Outcome(), retry)
-        outcome = self._run_tools(answer, tools)
+                return self._next(None, Outcome(), retry)
+        outcome = self.tool_runner.run(answer, tools, self.turns)
         self.record.tell(TurnEnd(message, outcome.results, self.record.usage))
         return self._next(message, outcome)
 
@@ -268,7 +253,7 @@ class _Loop:
     # -- after a turn ----------------------------------------------------------------------------------
 
     def _next(
-        self, message: AssistantMessage | None, outcome: _Outcome, retry: RequestUpdate | None = None
+        self, message: AssistantMessage | None, outcome: Outcome, retry: RequestUpdate | None = None
     ) -> Sequence[Message] | Stop:
         """Why the run stops, or what the next turn begins with."""
         if outcome.pending:
@@ -285,7 +270,7 @@ class _Loop:
             return "stopped"
         if (outcome.ending or message is None) and self.aborted.is_set():
             return "aborted"
-        if self.cut_turns >= _CUT_TURNS_IN_A_ROW:
+        if self.tool_runner.cut_turns >= _CUT_TURNS_IN_A_ROW:
             return self._end_cut_off()
         if self.last_stop is not None:
             return self.last_stop
@@ -325,7 +310,9 @@ class _Loop:
             self.record.tell(MaxTurnsReached(self.turns))
         if not self.limits.final_answer or ending is not None or self.cancel.is_set():
             return limit
-        self.last_stop, self.request = limit, _LAST_REQUEST
+        takes_answer = [tool.name for tool in self.config.answer_tools]
+        choice = takes_answer[0] if takes_answer else None
+        self.last_stop, self.request = limit, RequestUpdate((), choice, _AT_THE_LIMIT)
         return ()
 
     def _park(self, ending: Stop, info: Callable[[], RunInfo]) -> Sequence[Message] | Stop:
@@ -444,39 +431,14 @@ class _Loop:
         """End a run whose model is cut off inside its calls again and again."""
         self.error = (
             "the answer was cut off by the output limit inside its tool calls "
-            f"{self.cut_turns} times running; raise max_tokens or ask for smaller steps"
+            f"{self.tool_runner.cut_turns} times running; raise max_tokens or ask for smaller steps"
         )
         self.record.tell(TurnStart())
         answer = self.asker.finish([], StreamError(self.error), self.record.now_ms(), may_be_empty=True)
         self.record.tell(TurnEnd(answer.message, (), self.record.usage))
         return "error"
 
-    # -- one answer ------------------------------------------------------------------------------------
-
-    def _answer(self, tools: ToolSet) -> Answer:
-        """The next answer. One that breaks inside a tool call, or is empty, is dropped and asked again.
-
-        One that stays broken inside a call comes back as it broke, already dropped; one that stays empty
-        comes back as an error.
-        """
-        broken_waits = iter(enumerate(self.config.retry.mid_tool_call, 1))
-        empty_waits = iter(enumerate((*self.config.retry.mid_tool_call, 0.0, 0.0)[:_EMPTY_ANSWER_RETRIES], 1))
-        empty_left = _EMPTY_ANSWER_RETRIES
-        while True:
-            answer = self.asker.ask(self.system_prompt, tools, self.request, may_be_empty=empty_left > 0)
-            broken = answer.broke_inside_a_call
-            if not broken and not answer.is_empty:
-                return answer
-            self.record.drop(answer.message)
-            attempt, delay = next(broken_waits if broken else empty_waits, (0, 0.0))
-            if not attempt:
-                return answer
-            empty_left -= not broken
-            self.record.tell(StreamRetry(attempt, answer.message.error_message or EMPTY))
-            if self.wait(delay) and broken:
-                return answer
-
-    # -- tools -----------------------------------------------------------------------------------------
+    # -- tools and queues ------------------------------------------------------------------------------
 
     def _tools_of_turn(self) -> ToolSet:
         """What the model is told of and may call in the turn to come."""
@@ -485,60 +447,6 @@ class _Loop:
 
     def _with_answer_tools(self, tools: ToolSet) -> ToolSet:
         return JoinedTools(tools, self.config.answer_tools) if self.config.answer_tools else tools
-
-    def _run_tools(self, answer: Answer, tools: ToolSet) -> _Outcome:
-        """Run the calls of an answer, unless it was cut."""
-        message = answer.message
-        if message.stop_reason == "length":
-            return self._run_cut(answer, tools)
-        self.cut_turns = 0
-        return self._run_calls(answer, tools)
-
-    def _run_cut(self, answer: Answer, tools: ToolSet) -> _Outcome:
-        """Answer the calls of an answer that was cut, by the hook's word or our own; none of them runs."""
-        message, calls = answer.message, answer.message.tool_calls
-        try:
-            decision = truncation(self.hooks, TruncationInfo(message, calls, self.config.run, self.cancel))
-        except RunFailed:
-            outcome = self._run_calls(answer, tools)
-            self.record.tell(TurnEnd(message, outcome.results, self.record.usage))
-            raise
-        if decision is None:
-            self.cut_turns = self.cut_turns + 1 if calls else 0
-            return self._run_calls(answer, tools)
-        self.cut_turns = 0
-        given, others = sorted_truncation(calls, decision.messages)
-        outcome = self._run_calls(answer, tools, given)
-        for other in others:
-            self.record.announce(other)
-        return _Outcome(outcome.results, None if decision.retry else "truncated")
-
-    def _run_calls(
-        self, answer: Answer, tools: ToolSet, given: Mapping[int, ToolResult] | None = None
-    ) -> _Outcome:
-        calls = answer.message.tool_calls
-        if not calls:
-            return _Outcome((), "end_turn")
-        batch = Batch(
-            calls, self.turns, tools, self.hooks, self.cancel, self.config.run, self.asker.answer_tools
-        )
-        prepared = batch.prepare(answer.message, answer.argument_errors)
-        if given is not None:
-            for index, result in given.items():
-                prepared[index].refused = result
-        paused = _take_paused(prepared, calls)
-        results, terminate = run_batch(batch, prepared, self.record, self.limits)
-        if paused:
-            if self.aborted.is_set():  # nobody will resolve them: the next prompt must not wait for it
-                results += run_batch(batch, paused, self.record, self.limits)[0]
-                return _Outcome(tuple(results))
-            return _Outcome(tuple(results), None, tuple(item.as_gated for item in paused))
-        if not terminate:
-            return _Outcome(tuple(results))
-        ending: Stop = "end_turn" if self.asker.only_answers(answer.message) else "terminated"
-        return _Outcome(tuple(results), ending)
-
-    # -- queues ----------------------------------------------------------------------------------------
 
     def _poll_steering(self) -> Sequence[Message]:
         return self._poll(self.config.get_steering_messages, self.hooks.steering_messages)
@@ -560,15 +468,6 @@ class _Loop:
         except Exception:
             logger.exception("looking for queued messages failed; counted as none")
             return False
-
-
-def _take_paused(prepared: list[PreparedCall], calls: Sequence[ToolCall]) -> list[PreparedCall]:
-    """Take the paused call from the end of those prepared; it and those behind it, or nothing."""
-    if not prepared[-1].paused:
-        return []
-    paused = prepared.pop()
-    behind = range(paused.index + 1, len(calls))
-    return [paused, *(PreparedCall(calls[i], calls[i].arguments, i) for i in behind)]
 
 
 def _is_replayable(content: Sequence[Any]) -> bool:

@@ -167,7 +167,7 @@ def test_a_limit_may_ask_for_one_last_answer_without_tools(limit: dict[str, Any]
     assert played.end.stop == stop
     assert text_of(played.new[-1]) == "so far: x"
     assert [len(context.tools) for context in played.model.contexts] == [1, 0]
-    assert "no tool can be used" in played.model.contexts[1].system_prompt
+    assert "no further work is possible" in played.model.contexts[1].system_prompt
 
 
 def test_calls_in_the_last_answer_are_answered_and_nothing_more_is_asked() -> None:
