@@ -201,12 +201,14 @@ class RequestUpdate:
         chosen = tools if self.tools is None else tool_set(self.tools)
         choice = self.tool_choice
         if choice == "required" and not len(chosen):
-            raise ConfigurationError("next model request: tool_choice 'required' needs a tool, there is none")
+            raise ConfigurationError(
+                "agent: next model request: tool_choice 'required' needs a tool, there is none"
+            )
         if choice and choice not in ("auto", "none", "required") and choice not in chosen:
             known = ", ".join(chosen.names()) or "none"
             raise ConfigurationError(
-                f"next model request: tool_choice {choice!r} is neither auto, none or required nor a tool; "
-                f"available: {known}"
+                f"agent: next model request: tool_choice {choice!r} is neither auto, none or required "
+                f"nor a tool; available: {known}"
             )
         return RequestUpdate(None if self.tools is None else chosen, choice, self.system_suffix)  # type: ignore[arg-type]
 

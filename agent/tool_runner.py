@@ -1,4 +1,4 @@
-"""The calls of one answer, from the gate to the results: they run, wait, or are refused because it was cut."""
+"""The calls of one answer, from the gate to the results: run, paused, or refused when it was cut."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _guard(phase: str, name: str, guardrail: Callable[[Any], object], info: Any)
     try:
         guardrail(info)
     except Exception as error:
-        text = f'{phase} guardrail "{name}": {str(error) or type(error).__name__}'
+        text = f'agent: {phase} guardrail "{name}": {str(error) or type(error).__name__}'
         rejection = GuardrailError(text, phase, name)
         rejection.__cause__ = error
         raise RunFailed(rejection) from error

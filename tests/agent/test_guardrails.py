@@ -65,7 +65,7 @@ def test_a_rejected_input_leaves_the_conversation_as_it_was() -> None:
         with pytest.raises(RunError) as caught:
             agent.run("b")
         assert agent.state.messages == before
-        assert agent.state.error == 'input guardrail "manners": rude'
+        assert agent.state.error == 'agent: input guardrail "manners": rude'
         assert not agent.state.is_streaming
     rejection = caught.value.__cause__
     assert isinstance(rejection, GuardrailError)
@@ -140,7 +140,7 @@ def test_a_rejected_answer_is_not_stored_but_counted() -> None:
     with agent:
         events: list[Event] = []
         agent.subscribe(events.append)
-        with pytest.raises(RunError, match='output guardrail "leaks": a secret') as caught:
+        with pytest.raises(RunError, match=r'^agent: output guardrail "leaks": a secret$') as caught:
             agent.run("a")
         assert [m.role for m in agent.state.messages] == ["user", "assistant", "toolResult"]
         assert agent.state.stream_message is None
