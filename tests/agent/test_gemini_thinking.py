@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.gemini import GEMINI_2, GEMINI_3, request
 
-from agent.known_models import known_models
 from agent.errors import ConfigurationError
+from agent.known_models import known_models
 from agent.models import Model
 from agent.providers._gemini_compat import compat_for, version_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.messages import API
 
-from agent.known_models import known_models
 from agent.errors import ConfigurationError
+from agent.known_models import known_models
 from agent.models import Model, get_model
 from agent.providers._messages_compat import Compat, compat_for
 
