@@ -104,6 +104,10 @@ class Capture:
         if not self._over_limit():
             return Captured(self._clean.last(), "", self._digest(), raw, "")
         total = self._line_count()
+        if kept.output_lines == total and not kept.last_line_partial:
+            # Nothing but the final line feed was over the limit: no line is missing.
+            self._log.delete()
+            return Captured(kept.content, "", self._digest(), raw, "")
         if kept.last_line_partial:
             shown, whole = format_size(kept.output_bytes), format_size(self._open_line or self._last_line)
             what = f"Showing last {shown} of line {total} (line is {whole})."

@@ -53,6 +53,13 @@ def test_too_many_lines_lose_the_first_ones_and_the_file_has_them_all(logs: Path
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+def test_a_final_line_end_over_the_limit_cuts_nothing(logs: Path) -> None:
+    for text in ("x" * MAX_BYTES, "é" * 100 + "\n" + "x" * (MAX_BYTES - 201)):
+        seen = captured(text, "\n")
+        assert (seen.text, seen.notice, seen.log_path) == (text, "", "")
+    assert list(logs.iterdir()) == []
+
+
 def test_too_many_bytes_are_named_as_the_reason() -> None:
     seen = captured(*[f"{'x' * 7999}\n"] * 10)
     assert seen.notice.startswith("[Showing lines 5-10 of 10 (50.0KB limit). Full output: ")
