@@ -636,6 +636,19 @@ def test_the_stop_signal_of_a_run_is_set_when_it_has_ended() -> None:
         assert first.reason == second.reason == "the run has ended"
 
 
+def test_a_stream_function_that_raises_ends_the_run_and_leaves_the_agent_idle() -> None:
+    """L20"""
+    with Made("fine") as made:
+        made.agent.stream_fn = lambda model, context, options: 1 / 0
+        run = made.agent.prompt("hi")
+        assert made.agent.wait_for_idle(10)
+        assert (run.result(0).stop, run.result(0).error) == ("error", "division by zero")
+        assert isinstance(made.events[-1], AgentEnd)
+        assert not made.agent.state.is_streaming
+        made.agent.stream_fn = made.model.stream
+        assert made.agent.run("again").text == "fine"
+
+
 def test_run_raises_when_the_run_failed_and_only_then() -> None:
     with Made([text("half"), error("400 bad request")]) as made:
         with pytest.raises(RunError, match="400 bad request") as caught:

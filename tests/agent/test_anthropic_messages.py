@@ -34,7 +34,7 @@ from support.messages import (
     opened,
     request,
 )
-from support.sse_server import SseServer, cut, hang, no_head
+from support.sse_server import SseServer, cut, hang, no_head, pause
 
 from agent.agent import Agent
 from agent.cancel import CancelToken
@@ -43,7 +43,7 @@ from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers import anthropic_messages
 from agent.providers.anthropic_messages import build_request, stream
-from agent.retry import RetryPolicy, classify_error
+from agent.retry import RetryPolicy, classify_error, is_resumable
 from agent.stream import AgentContext, StreamError, StreamEvent, ToolCallStart, build_message
 from agent.tools import AgentTool
 
@@ -190,6 +190,22 @@ def test_an_error_in_mid_stream_is_not_tried_again(sse_server: SseServer) -> Non
     assert (message.stop_reason, message.text) == ("error", "par")
     assert classify_error(text=message.error_message).retryable
     assert len(sse_server.requests) == 1
+
+
+def test_what_came_before_a_server_fell_silent_is_kept(sse_server: SseServer) -> None:
+    """P25"""
+    sse_server.play(MS, TB(0), TD(0, "par"), hang())
+    message = asked(sse_server, timeout=0.3)
+    assert (message.stop_reason, message.text) == ("error", "par")
+    assert is_resumable(message.error_message)
+
+
+@pytest.mark.parametrize("ping", [PING, ": ping\n\n"], ids=["event", "comment"])
+def test_pings_keep_a_slow_answer_alive(sse_server: SseServer, ping: str) -> None:
+    """P25"""
+    alive = [step for _ in range(5) for step in (pause(0.2), ping)]
+    sse_server.play(*HELLO[:3], *alive, *HELLO[3:])
+    assert asked(sse_server, timeout=0.6).text == "hello"
 
 
 def test_an_error_response_says_what_the_server_said(sse_server: SseServer) -> None:
@@ -592,6 +608,20 @@ def test_a_call_cut_by_the_limit_is_not_run(sse_server: SseServer) -> None:
     (result,) = sse_server.requests[1].json["messages"][2]["content"]
     assert result["is_error"]
     assert result["tool_use_id"] == "t"
+
+
+def test_a_call_whose_stream_just_ends_is_not_run(sse_server: SseServer) -> None:
+    """P10"""
+    sse_server.play(MS, TU(0, "t1", "write"), JD(0, '{"path":"f"'), repeat=True)
+    ran: list[Any] = []
+
+    def run(arguments: dict[str, Any], context: Any) -> str:
+        ran.append(arguments)
+        return "x"
+
+    with agent_of(sse_server, AgentTool("write", "w", {}, run)) as agent:
+        assert agent.prompt("go").result(10).stop == "error"
+    assert ran == []
 
 
 def test_half_a_character_in_arguments_can_be_sent_back(sse_server: SseServer) -> None:

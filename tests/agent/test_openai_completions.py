@@ -24,6 +24,7 @@ from support.completions import (
 )
 from support.sse_server import SseServer, hang, no_head
 
+from agent.agent import Agent
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
 from agent.messages import ToolCall, ToolResultMessage, UserMessage
@@ -32,6 +33,7 @@ from agent.providers import openai_completions
 from agent.providers.openai_completions import build_request, stream
 from agent.retry import RetryPolicy, classify_error
 from agent.stream import AgentContext, StreamError, StreamEvent, ToolCallStart, build_message
+from agent.tools import AgentTool
 from agent.usage import ModelCost
 
 # --- one exchange ---
@@ -414,3 +416,20 @@ def test_empty_tools_go_only_to_servers_that_insist() -> None:
     assert "tools" not in request(history)
     assert request(history, replace(LOCAL, id="claude-proxied"))["tools"] == []
     assert "tools" not in request([UserMessage("x")], replace(LOCAL, id="claude-proxied"))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_reasoning_before_a_call_goes_back_with_it_where_the_flag_asks_for_it(
+    sse_server: SseServer, flag: bool
+) -> None:
+    """Y11"""
+    call = {"index": 0, "id": "c1", "function": {"name": "ls", "arguments": "{}"}}
+    sse_server.play(C({"reasoning_content": "r"}), C({"tool_calls": [call]}), C({}, "tool_calls"), DONE)
+    sse_server.play(*HELLO)
+    compat = {"requiresReasoningContentOnAssistantMessages": flag}
+    model = replace(THINKER, base_url=sse_server.url, compat=compat)
+    with Agent(model, tools=[AgentTool("ls", "lists", {}, lambda a, c: "a file")]) as agent:
+        assert agent.run("look").text == "hello"
+    turn = sse_server.requests[1].json["messages"][1]
+    assert turn["tool_calls"][0]["id"] == "c1"
+    assert turn.get("reasoning_content") == ("r" if flag else None)

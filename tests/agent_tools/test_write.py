@@ -83,6 +83,7 @@ def test_an_overwritten_file_keeps_its_mode(tmp_path: Path, write: Any, mode: in
     (tmp_path / "f").touch()
     (tmp_path / "f").chmod(mode)
     write(path="f", content="x")
+    assert (tmp_path / "f").read_text() == "x"
     assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == mode
 
 
