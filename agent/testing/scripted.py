@@ -1,22 +1,14 @@
-"""What to test an agent with: a scripted model, faults for any stream, a clock that does not wait.
-
-model = ScriptedModel([tool_call("add", {"a": 2, "b": 3})], "The sum is 5.")
-agent = Agent(model.model, stream_fn=model.stream, tools=[add])
-assert agent.run("2 + 3?").text == "The sum is 5."
-model.assert_finished()
-"""
+"""A model that answers by a script."""
 
 from __future__ import annotations
 
-import random
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any, Literal
 
-from agent.cancel import CancelToken
 from agent.messages import AssistantMessage, ServerContent, TextContent, ThinkingContent, ToolCall
 from agent.models import Model
 from agent.retry import ABORTED_TEXT
@@ -27,7 +19,6 @@ from agent.stream import (
     StreamDone,
     StreamError,
     StreamEvent,
-    StreamFn,
     StreamOptions,
     StreamStart,
     TextDelta,
@@ -182,134 +173,3 @@ def _end_of(message: AssistantMessage) -> StreamDone | StreamError:
 
 _BLOCKS = (TextContent, ThinkingContent, ToolCall, ServerContent)
 _ENDS = (StreamDone, StreamError)
-
-
-FaultKind = Literal["cut", "error", "stall", "corrupt", "delay", "duplicate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that goes wrong in a stream: `kind`, before event number `at` (from 0) of request `call`.
-
-    `cut`: the stream just ends. `error`: it fails with `text`. `stall`: nothing more comes until it is
-    cancelled, or for `seconds`, when it fails with a time-out. `corrupt`: a delta is garbled. `delay`: the
-    event comes `seconds` late. `duplicate`: the event comes twice. `call=None` means every request.
-    """
-
-    kind: FaultKind
-    at: int = 0
-    call: int | None = None
-    text: str = "connection reset by peer"
-    seconds: float = 0.0
-
-
-class FaultInjector:
-    """Any stream function, with faults: chosen ones, or random ones from a seed.
-
-        faulty = FaultInjector(model.stream, [Fault("error", at=3, call=0)])
-        agent = Agent(model.model, stream_fn=faulty.stream)
-
-    With a seed, each request breaks with probability `rate`, at a random event, in a random way of `kinds`;
-    the same seed gives the same faults. `injected` lists what was done. Threads: may serve several at once.
-    """
-
-    def __init__(
-        self,
-        stream_fn: StreamFn,
-        faults: Sequence[Fault] = (),
-        *,
-        seed: int | None = None,
-        rate: float = 0.3,
-        kinds: Sequence[FaultKind] = ("cut", "error", "corrupt", "duplicate"),
-    ) -> None:
-        self.injected: list[Fault] = []
-        self._stream_fn = stream_fn
-        self._faults = tuple(faults)
-        self._random = None if seed is None else random.Random(seed)
-        self._rate = rate
-        self._kinds = tuple(kinds)
-        self._calls = count()
-        self._lock = threading.Lock()
-
-    def stream(self, model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-        """The stream function to give to an agent."""
-        with self._lock:
-            faults = self._plan(next(self._calls))
-        events = self._stream_fn(model, context, options)
-        try:
-            for number, event in enumerate(events):
-                for fault in faults.get(number, ()):
-                    self.injected.append(fault)
-                    changed = _apply(fault, event, options.cancel)
-                    yield from changed
-                    if fault.kind in ("cut", "error") or any(isinstance(e, StreamError) for e in changed):
-                        return
-                    if fault.kind in ("corrupt", "duplicate"):
-                        break
-                else:
-                    yield event
-        finally:
-            close = getattr(events, "close", None)
-            if close is not None:
-                close()
-
-    def _plan(self, call: int) -> dict[int, list[Fault]]:
-        chosen = [fault for fault in self._faults if fault.call in (None, call)]
-        if self._random is not None and self._random.random() < self._rate:
-            chosen.append(Fault(self._random.choice(self._kinds), self._random.randrange(12), call))
-        planned: dict[int, list[Fault]] = {}
-        for fault in chosen:
-            planned.setdefault(fault.at, []).append(fault)
-        return planned
-
-
-def _apply(fault: Fault, event: StreamEvent, cancel: CancelToken) -> list[StreamEvent]:
-    """What comes in place of the event."""
-    match fault.kind:
-        case "error":
-            return [StreamError(fault.text)]
-        case "stall":
-            if cancel.wait(fault.seconds or None):
-                return [StreamError(ABORTED_TEXT, "aborted")]
-            return [StreamError("i/o timeout: nothing came")]
-        case "delay":
-            cancel.wait(fault.seconds)
-        case "duplicate":
-            return [event, event]
-        case "corrupt":
-            return [_garbled(event)]
-    return []
-
-
-def _garbled(event: StreamEvent) -> StreamEvent:
-    if isinstance(event, (TextDelta, ThinkingDelta, ToolCallDelta)):
-        return replace(event, delta=event.delta[::-1] + "\ufffd")
-    return event
-
-
-@dataclass(slots=True)
-class FakeClock:
-    """A clock that moves when told: `LoopConfig(clock=clock.time, wait=clock.wait)`.
-
-    `wait(seconds)` moves it on at once and tells whether `cancel` is set; `waits` lists what was waited for.
-    """
-
-    now: float = 1_000_000.0
-    cancel: CancelToken = field(default_factory=CancelToken)
-    waits: list[float] = field(default_factory=list)
-
-    def time(self) -> float:
-        """The time it shows, in Unix seconds."""
-        return self.now
-
-    def wait(self, seconds: float) -> bool:
-        """Let that much time pass without waiting; True when cancelled."""
-        if self.cancel.is_set():
-            return True
-        self.waits.append(seconds)
-        self.now += seconds
-        return self.cancel.is_set()
-
-    def advance(self, seconds: float) -> None:
-        """Move the clock on."""
-        self.now += seconds
