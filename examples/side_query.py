@@ -1,4 +1,4 @@
-"""Ask something on the side while a run goes on: the conversation is not touched, and the run does not notice.
+"""Ask something on the side while a run goes on: neither the run nor the conversation notices.
 
 The model here is scripted, so this runs without a key. With a real model, set its key in the environment
 and write Agent("openai/gpt-5-mini"), without stream_fn; a side query may name a smaller model:

@@ -1,4 +1,4 @@
-"""Show a run on the terminal with rich: text as it streams, a line per tool, and the children of a run indented.
+"""Show a run on the terminal with rich: text as it streams, a line per tool, sub-agents indented.
 
 The subscriber has a queue, so that a slow terminal never holds the agent up: deltas are dropped when it
 can't keep up, and everything else arrives.
