@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from agent.stream import (
     ToolCallStart,
 )
 from agent.testing import ScriptedModel, error, text, tool_call
-from agent.tools import ToolSet
+from agent.tools import AgentTool, ToolSet
 
 RESET = "connection reset by peer"
 
@@ -547,6 +548,25 @@ def test_updates_of_the_tools_may_nest() -> None:
     agent = Agent(tools=[echo])
     agent.update_tools(lambda tools: agent.update_tools(lambda inner: inner.remove("echo")))
     assert len(agent.state.tools or ()) == 0
+
+
+def test_every_tool_may_be_wrapped_and_keeps_its_place() -> None:
+    calls: list[str] = []
+    names = ["b", "a", "c"]
+
+    def wrapped(inner: AgentTool) -> AgentTool:
+        def execute(arguments: dict[str, Any], context: Any) -> Any:
+            calls.append(inner.name)
+            return inner.execute(arguments, context)
+
+        return replace(inner, execute=execute)
+
+    tools = [AgentTool(name, "", {"type": "object"}, lambda arguments, context: "ok") for name in names]
+    with Made([tool_call("a")], "done", tools=tools) as made:
+        made.agent.update_tools(lambda those: [those.add(wrapped(one)) for one in those])
+        assert made.agent.state.tools.names() == names
+        made.go()
+    assert calls == ["a"]
 
 
 def test_messages_changed_during_a_run_change_the_state_only() -> None:
