@@ -39,6 +39,12 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--append-system-prompt", metavar="TEXT", default="", help="add this to it")
     parser.add_argument("--cwd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument(
+        "--approve",
+        choices=("ask", "auto", "deny"),
+        help="calls that no rule names: ask before what changes something, run them (the default), or deny "
+        "them; docs/approvals.md tells of rules",
+    )
+    parser.add_argument(
         "--no-context-files",
         dest="context_files",
         action="store_false",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.agent import Agent
+from agent.cli.asking import terminal_ask
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.json_lines import JsonRenderer
 from agent.cli.main import DONE, FAILED, INTERRUPTED, reader_gone
@@ -28,7 +29,8 @@ def run_print(options: Any) -> int:
         if report is not None:
             report(attempt, delay, error)
 
-    with opened_agent(options, tell=_teller(options), on_retry=on_retry) as agent:
+    ask = terminal_ask(lambda: renderer)
+    with opened_agent(options, tell=_teller(options), ask=ask, on_retry=on_retry) as agent:
         renderer = _renderer(options, agent)
         return run_agent(agent, prompt, renderer)
 

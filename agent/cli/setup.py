@@ -10,18 +10,27 @@ from typing import Any
 from agent.agent import Agent
 from agent.cli.context_files import describe, for_prompt, read_context_files
 from agent.cli.model_choice import choose_name, no_model_text, opened_model
+from agent.cli.permission_files import Mode
+from agent.cli.permissions import Ask, permissions_for
 from agent.errors import ConfigurationError
+from agent.hooks import Hooks, merge_hooks
 from agent.limits import Limits
 from agent.prompt import build_system_prompt
 
 
 @contextmanager
 def opened_agent(
-    options: Any, *, tell: Callable[[str], object] = lambda text: None, **more: Any
+    options: Any,
+    *,
+    tell: Callable[[str], object] = lambda text: None,
+    ask: Ask | None = None,
+    approve: Mode = "auto",
+    **more: Any,
 ) -> Iterator[Agent]:
     """The agent for parsed options, open while the context lasts; `more` goes to `Agent` as it is.
 
-    `tell` is called with each line that a person should see at the start: the context files in use.
+    `tell` is called with each line that a person should see: the context files in use, what becomes of
+    rules. `ask` puts calls that need approval to a person; `approve` is the mode when nothing sets one.
     Raises ConfigurationError when a tool or model is unknown, or no model can be chosen.
     """
     tools = chosen_tools(options.cwd, options.tools, options.pass_env)
@@ -35,6 +44,10 @@ def opened_agent(
         options.append_system_prompt,
         _context_files(options, tell),
     )
+    permissions = permissions_for(options, os.environ, default=approve, ask=ask, tell=tell)
+    if permissions is not None:
+        # The last to judge: it sees the arguments as the call will run with them.
+        more["hooks"] = merge_hooks(more.get("hooks"), Hooks(before_tool=permissions.before_tool))
     with opened_model(name, options.base_url, os.environ) as model:
         agent = Agent(
             model,

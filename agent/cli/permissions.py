@@ -1,0 +1,210 @@
+"""What the agent may do without asking: rules, a mode for what no rule names, and a way to ask.
+
+`Permissions.before_tool` is a hook. It asks through a function that whoever shows the run brings along: it
+is called with a `Question` on the agent's worker thread and gives an `Answer`; while it waits it must mind
+`question.cancel`. Without such a function what would be asked is denied, and the model is told why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.cancel import CancelToken
+from agent.cli.permission_files import ANSWERS_FILE, MODES, Mode, Settings, load_settings, save_answer
+from agent.cli.rules import Call, Judgement, judge, parse_rule, rules_for
+from agent.decisions import ToolCallInfo, ToolDecision
+
+# They change nothing; inside the working folder nobody wants to be asked for them.
+_READING = frozenset(("read", "grep", "find", "ls", "editdiff"))
+_HARMLESS = frozenset(("plan",))
+# A change this large is not read before it is allowed.
+_LARGEST_SHOWN = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that needs a yes: what it is, why it is asked, and what it would do.
+
+    `command` is set for a shell command, `diff` for a change of a file (rows as of `agent_tools.diff`).
+    `rules` are what "always" would keep; without any, always is the same as yes.
+    """
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    why: str
+    command: str
+    diff: str
+    rules: tuple[str, ...]
+    cancel: CancelToken
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person says to a question. `reason` is told to the model when the answer is no."""
+
+    allowed: bool
+    always: bool = False
+    reason: str = ""
+
+
+YES, NO, ALWAYS = Answer(True), Answer(False), Answer(True, always=True)
+
+Ask = Callable[[Question], Answer]
+
+
+class Permissions:
+    """Judges every call by the settings, and asks where they say so.
+
+    Threads: `before_tool` may be called by several runs at once; rules that an answer adds are put in place
+    as a whole. What `ask` needs to be safe is its own affair.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cwd: str,
+        environ: Mapping[str, str],
+        *,
+        mode: Mode | None = None,
+        default: Mode = "auto",
+        ask: Ask | None = None,
+        tell: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        """`mode` is what the command line says, `default` what holds when nothing says anything."""
+        self.mode = mode or max(settings.mode or default, settings.at_least, key=MODES.index)
+        self._rules = settings.rules
+        self._cwd = cwd
+        self._environ = environ
+        self._ask = ask
+        self._tell = tell
+        self._files = frozenset(map(os.path.realpath, settings.files))
+
+    def before_tool(self, info: ToolCallInfo) -> ToolDecision | None:
+        """None when the call may run, else a denial whose reason tells the model what it can do."""
+        call = Call(info.name, info.arguments, self._cwd)
+        judgement = self._judge(call)
+        if judgement.verdict == "allow":
+            return None
+        if judgement.verdict == "deny":
+            return ToolDecision.deny(f"Not allowed by {judgement.why}. Do not try to get around it.")
+        if self.mode == "deny" or self._ask is None:
+            return ToolDecision.deny(self._nobody_to_ask(judgement))
+        question = _question(info, call, judgement.why)
+        answer = self._ask(question)
+        if info.cancel.is_set():
+            return ToolDecision.deny("aborted")
+        if not answer.allowed:
+            said = f" and said: {answer.reason}" if answer.reason else ""
+            return ToolDecision.deny(f"The user refused this call{said}.")
+        if answer.always and question.rules:
+            self._keep(question.rules)
+        return None
+
+    def _judge(self, call: Call) -> Judgement:
+        judgement = judge(call, self._rules)
+        touched = next((real for _, real in call.paths if real in self._files), "")
+        if touched and call.tool not in _READING and judgement.verdict != "deny" and self._holds_anything:
+            return Judgement("ask", f"{touched} says what you may do")
+        if judgement.verdict is not None:
+            return judgement
+        if self.mode == "auto" or _changes_nothing(call):
+            return Judgement("allow")
+        return Judgement("ask", "no rule allows it")
+
+    @property
+    def _holds_anything(self) -> bool:
+        return bool(self._rules) or self.mode != "auto"
+
+    def _nobody_to_ask(self, judgement: Judgement) -> str:
+        where = "with --approve deny nobody is asked" if self.mode == "deny" else "nobody can be asked here"
+        return (
+            f"This call needs approval ({judgement.why}), and {where}. Go on without it, or say what you "
+            "need. The user can run agent in a terminal, allow such calls by a rule, or use "
+            "--approve auto."
+        )
+
+    def _keep(self, texts: tuple[str, ...]) -> None:
+        source = ANSWERS_FILE
+        rules = [parse_rule("allow", t, base=self._cwd, of_project=True, source=source) for t in texts]
+        self._rules = (*self._rules, *rules)
+        try:
+            path = save_answer(self._cwd, texts, self._environ)
+        except (OSError, ValueError) as error:
+            self._tell(f"the answer holds until the end, but could not be kept: {error}")
+        else:
+            self._tell(f"kept in {path}: {', '.join(texts)}")
+
+
+def permissions_for(
+    options: Any,
+    environ: Mapping[str, str],
+    *,
+    default: Mode = "auto",
+    ask: Ask | None = None,
+    tell: Callable[[str], object] = lambda text: None,
+) -> Permissions | None:
+    """The permissions for parsed options; None when everything is allowed, which costs nothing then.
+
+    Raises ConfigurationError for a file of rules that can't be understood.
+    """
+    settings = load_settings(options.cwd, environ)
+    for note in settings.notes:
+        tell(note)
+    made = Permissions(
+        settings, options.cwd, environ, mode=options.approve, default=default, ask=ask, tell=tell
+    )
+    return None if made.mode == "auto" and not settings.rules else made
+
+
+def _changes_nothing(call: Call) -> bool:
+    if call.tool in _HARMLESS:
+        return True
+    return call.tool in _READING and all(call.is_inside(real) for _, real in call.paths)
+
+
+def _question(info: ToolCallInfo, call: Call, why: str) -> Question:
+    return Question(
+        info.id,
+        info.name,
+        info.arguments,
+        why,
+        call.command,
+        change_of(info.name, info.arguments, call.cwd),
+        rules_for(call),
+        info.cancel,
+    )
+
+
+def change_of(tool: str, arguments: Mapping[str, Any], cwd: str) -> str:
+    """The diff that a call of edit or write would make, or in words why there is none; else nothing."""
+    if tool == "edit":
+        from agent_tools.editdiff import editdiff_tool
+
+        result = editdiff_tool(cwd).execute(arguments)
+        return result.text if result.is_error else str(result.details["diff"])
+    if tool == "write":
+        return _written(arguments, cwd)
+    return ""
+
+
+def _written(arguments: Mapping[str, Any], cwd: str) -> str:
+    from agent_tools.diff import generate_diff
+    from agent_tools.files import read_regular
+    from agent_tools.paths import resolve
+    from agent_tools.text import decode
+    from agent_tools.tool import ToolFailure
+
+    content = str(arguments.get("content", ""))
+    try:
+        path = resolve(str(arguments.get("path", "")), cwd)
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        if max(size, len(content)) > _LARGEST_SHOWN:
+            return f"{size} bytes become {len(content)} characters, too many to show"
+        old = decode(read_regular(path)).display if size else ""
+    except (ToolFailure, OSError, ValueError) as error:
+        return str(error)
+    return generate_diff(old, content).text
