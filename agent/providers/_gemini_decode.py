@@ -36,6 +36,7 @@ from agent.usage import ModelCost, Usage, priced
 
 _STOP_REASONS: Mapping[str, Literal["stop", "length"]] = {
     "STOP": "stop",
+    "FUNCTION_CALL": "stop",  # no word of Google's; stand-ins for its server end calls with it
     "MAX_TOKENS": "length",
     "CONTINUATION": "length",
 }
