@@ -10,6 +10,7 @@ import threading
 import tracemalloc
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,7 +306,7 @@ def test_two_hundred_prompts_with_three_tools_each_leave_no_thread() -> None:
     """L18"""
     calls = [tool_call("echo", {"word": w}) for w in "abc"]
     turns = [turn for _ in range(200) for turn in (calls, "ok")]
-    with agent_of(*turns, tools=[echo]) as agent:
+    with agent_of(*turns, tools=[replace(echo, parallel=True)]) as agent:
         before = threading.active_count()
         for _ in range(200):
             assert agent.run("hi").stop == "end_turn"
