@@ -41,7 +41,7 @@ from agent.providers._failure import ProviderError, aborted, redacted, response_
 from agent.providers._network import Wire
 from agent.providers._pool import shared_transport
 from agent.providers._sse import EventTooLargeError, SseReader
-from agent.retry import ErrorClass, RetryPolicy, after_attempts, classify_error
+from agent.retry import ErrorClass, RetryPolicy, after_attempts, classify_error, is_overflow_text
 
 logger = logging.getLogger("agent")
 
@@ -293,9 +293,10 @@ class EventStream:
         text = self._clean(response_text(self.status, self.headers, body))
         # The types and codes in the body tell more than the message (`insufficient_quota`).
         whole = f"{text}\n{body.decode('utf-8', 'replace')}"
-        return ProviderError(
-            text, classify_error(self.status, self.headers, whole, now=time.time()), self.status
-        )
+        classified = classify_error(self.status, self.headers, whole, now=time.time())
+        if classified.kind == "context_overflow" and not is_overflow_text(text):
+            text += " (context_length_exceeded)"  # later readers have the text alone
+        return ProviderError(text, classified, self.status)
 
     def _clean(self, text: str) -> str:
         return redacted(text, self._secrets)

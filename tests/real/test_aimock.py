@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 from support.ports import find_free_port
-from support.real import require_or_skip
 
 from agent import Agent, AssistantMessage, Model, RetryPolicy, RunResult, ThinkingContent, tool
 from agent.providers import _MODULES as REGISTERED
@@ -113,7 +112,7 @@ def _installed() -> str:
     """The node program, with aimock in its folder; else the test is skipped with the reason."""
     node = shutil.which("node")
     if node is None or (shutil.which("npm") is None and not PROGRAM.exists()):
-        require_or_skip("aimock needs node with npm, and there is none here")
+        pytest.skip("aimock needs node with npm, and there is none here")
     if not PROGRAM.exists():
         script = subprocess.run(
             ["sh", str(ROOT / "scripts" / "get_aimock.sh"), str(FOLDER)],
@@ -123,7 +122,7 @@ def _installed() -> str:
             check=False,
         )
         if script.returncode:
-            require_or_skip(f"aimock could not be installed: {script.stderr.strip()[-300:]}")
+            pytest.skip(f"aimock could not be installed: {script.stderr.strip()[-300:]}")
     return node
 
 
