@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -265,10 +265,10 @@ class Truncation:
     messages: Sequence[Message] = ()
 
 
-def tool_set(tools: Sequence[Any] | ToolSet) -> ToolSet:
+def tool_set(tools: Iterable[Any]) -> ToolSet:
     """A set of its own. Raises ConfigurationError for what is no tool and for two of one name."""
-    made = ToolSet(tools)
     given = list(tools)
+    made = ToolSet(given)
     if len(made) != len(given):
         names = [item.name for item in given]
         doubled = sorted({name for name in names if names.count(name) > 1})

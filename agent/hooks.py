@@ -70,7 +70,8 @@ OnTruncated = Callable[[TruncationInfo], Truncation | None]
 class Hooks:
     """A set of hooks; None leaves a point alone. In the order of a run:
 
-    - `input_guardrails`, pairs of a name and a function: once, before anything is stored. Raising rejects.
+    - `input_guardrails`, pairs of a name and a function: once for the new messages, before they are stored.
+      Raising rejects them.
     - `transform_context(messages)`: what to send instead; None as it is. Never stored.
     - `on_request(context, options)`: may change both in place, or return other ones. For this request only.
     - `output_guardrails`: for each answer without tool calls, before it is stored. Raising rejects.

@@ -195,7 +195,7 @@ class _Loop:
         return "budget" if stop == "aborted" and self.cancel.reason == TIME_IS_UP else stop
 
     def _check_input(self, prompts: Sequence[Message]) -> None:
-        if self.hooks.input_guardrails:
+        if prompts and self.hooks.input_guardrails:
             info = InputInfo(list(self.record.messages), list(prompts), self.config.run, self.cancel)
             check_input(self.hooks, info)
 

@@ -68,7 +68,7 @@ class Record:
         self.messages = list(messages)
         self.new = []
         if self._replace is not None:
-            self._replace(tuple(messages))
+            self._replace(tuple(self.messages))
 
     def now_ms(self) -> int:
         """The time, as messages state it."""

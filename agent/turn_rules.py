@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from agent.decisions import (
+    Candidate,
     CandidateInfo,
     InputInfo,
     OutputInfo,
@@ -26,6 +27,8 @@ from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.tools import ToolResult
 
 logger = logging.getLogger("agent")
+
+_Answer = TypeVar("_Answer")
 
 
 class RunFailed(Exception):
@@ -54,7 +57,7 @@ def review(hooks: Hooks, output: OutputInfo, messages: Sequence[Message]) -> Req
     info = CandidateInfo(
         output.message, list(messages), output.turns, output.usage, output.run, output.cancel
     )
-    verdict = _asked(hooks.candidate_answer, info)
+    verdict = _asked("candidate_answer", hooks.candidate_answer, info, Candidate)
     if verdict is None or verdict.action == "accept":
         return None
     if verdict.action == "abort":
@@ -66,15 +69,17 @@ def prepared_turn(hooks: Hooks, info: Callable[[], RunInfo]) -> TurnUpdate | Non
     """What `prepare_turn` wants changed. Raises RunFailed when it raises or says so."""
     if hooks.prepare_turn is None:
         return None
-    update = _asked(hooks.prepare_turn, info())
+    update = _asked("prepare_turn", hooks.prepare_turn, info(), TurnUpdate)
     if update is not None and update.error is not None:
         raise RunFailed(update.error)
-    return update  # type: ignore[no-any-return]
+    return update
 
 
 def truncation(hooks: Hooks, info: TruncationInfo) -> Truncation | None:
     """What `on_truncated` does with an answer that was cut. Raises RunFailed when it raises."""
-    return None if hooks.on_truncated is None else _asked(hooks.on_truncated, info)
+    if hooks.on_truncated is None:
+        return None
+    return _asked("on_truncated", hooks.on_truncated, info, Truncation)
 
 
 def says_stop(test: Callable[[RunInfo], bool], info: Callable[[], RunInfo]) -> bool:
@@ -138,9 +143,13 @@ def _guard(phase: str, name: str, guardrail: Callable[[Any], object], info: Any)
         raise RunFailed(rejection) from error
 
 
-def _asked(hook: Callable[[Any], Any], info: Any) -> Any:
+def _asked(name: str, hook: Callable[[Any], Any], info: Any, kind: type[_Answer]) -> _Answer | None:
+    """What a hook says. Raises RunFailed when it raises, or says what nobody can understand."""
     try:
-        return hook(info)
+        said = hook(info)
+        if said is not None and not isinstance(said, kind):
+            raise TypeError(f"{name} must return None or a {kind.__name__}, not {said!r:.80}")
+        return said
     except Exception as error:
         logger.debug("a hook failed; the run ends", exc_info=True)
         raise RunFailed(error) from error

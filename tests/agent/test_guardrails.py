@@ -119,6 +119,15 @@ def test_guardrails_are_asked_in_order_once_per_run_and_none_after_the_first_tha
     assert asked == ["a", "c"]
 
 
+def test_a_resumed_run_without_new_messages_has_no_input_to_check() -> None:
+    seen: list[InputInfo] = []
+    agent, _ = agent_of("one", hooks=Hooks(input_guardrails=[("see", seen.append)]))
+    with agent:
+        agent.append_message(UserMessage("a"))
+        assert agent.resume().result(10).text == "one"
+    assert seen == []
+
+
 def test_steering_is_no_input() -> None:
     seen: list[InputInfo] = []
     agent, _ = agent_of("one", hooks=Hooks(input_guardrails=[("see", seen.append)]))
@@ -266,6 +275,14 @@ def test_a_judge_that_raises_ends_the_run() -> None:
     with agent, pytest.raises(RunError) as caught:
         agent.run("go")
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("name", ["candidate_answer", "prepare_turn"])
+def test_a_hook_that_answers_something_else_ends_the_run_and_says_so(name: str) -> None:
+    hook: dict[str, Any] = {name: lambda info: True}
+    played = play("a", hooks=Hooks(**hook))
+    assert played.end.stop == "error"
+    assert f"{name} must return None or a" in played.end.error
 
 
 def test_the_constraint_of_a_retry_wins_over_that_of_prepare_turn_and_holds_once() -> None:

@@ -167,6 +167,16 @@ def test_replaced_tools_are_told_of_and_run() -> None:
     assert tools.names() == ["echo"]
 
 
+def test_tools_and_messages_may_come_from_any_iterable() -> None:
+    given: dict[str, Any] = {"tools": iter([other]), "messages": iter([UserMessage("new")])}
+    model = ScriptedModel(call(), "done")
+    hooks = once(TurnUpdate(**given))
+    with Agent(model.model, stream_fn=model.stream, tools=[echo], hooks=hooks) as agent:
+        agent.run("go")
+        assert [text_of(m) for m in agent.state.messages] == ["new", "done"]
+    assert [t.name for t in model.contexts[1].tools] == ["other"]
+
+
 def test_no_tools_are_tools_too() -> None:
     played = play(call(), "done", tools=[echo], hooks=once(TurnUpdate(tools=[])))
     assert [len(c.tools) for c in played.model.contexts] == [1, 0]
