@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 CREATED = 1_700_000_000
+OBFUSCATION = "a1B2c3D4e5"  # OpenAI pads each delta, so that its size tells nothing
 Json = dict[str, Any]
 
 
@@ -75,16 +76,12 @@ def completions_request(path: str, body: Json) -> tuple[str, int, str]:
 
 
 def completions(answer: Answer) -> Iterator[bytes]:
-    shared = {
-        "id": f"chatcmpl-{answer.turn}",
-        "object": "chat.completion.chunk",
-        "created": CREATED,
-        "model": answer.script,
-    }
+    shared = {"id": _id("chatcmpl-", answer), "object": "chat.completion.chunk", "created": CREATED}
+    shared |= {"model": answer.script, "service_tier": "default", "system_fingerprint": "fp_44709d6fcb"}
 
     def chunk(delta: Json, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _event({**shared, "choices": [choice]})
+        return _event({**shared, "choices": [choice], "usage": None, "obfuscation": OBFUSCATION})
 
     def call(**more: Any) -> bytes:
         return chunk({"tool_calls": [{"index": 0, **more}]})
@@ -92,7 +89,7 @@ def completions(answer: Answer) -> Iterator[bytes]:
     yield chunk({"role": "assistant", "content": ""})
     if answer.calls:
         function = {"name": answer.tool, "arguments": ""}
-        yield call(id=f"call_{answer.turn}", type="function", function=function)
+        yield call(id=_id("call_", answer), type="function", function=function)
         yield from (call(function={"arguments": piece}) for piece in answer.pieces)
     else:
         yield from (chunk({"content": piece}) for piece in answer.pieces)
@@ -118,7 +115,7 @@ def responses(answer: Answer) -> Iterator[bytes]:
         number += 1
         return _event({"type": kind, "sequence_number": number, **more}, name=kind)
 
-    response = {"id": f"resp_{answer.turn}", "object": "response", "created_at": CREATED}
+    response = {"id": _id("resp_", answer), "object": "response", "created_at": CREATED}
     response |= {"status": "in_progress", "model": answer.script, "output": [], "usage": None}
     yield event("response.created", response=response)
     yield event("response.in_progress", response=response)
@@ -131,12 +128,12 @@ def responses(answer: Answer) -> Iterator[bytes]:
 
 def _spell_call(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
     """One function call; returns it whole."""
-    item = {"id": f"fc_{answer.turn}", "type": "function_call", "status": "in_progress", "arguments": ""}
-    item |= {"call_id": f"call_{answer.turn}", "name": answer.tool}
+    item = {"id": _id("fc_", answer), "type": "function_call", "status": "in_progress", "arguments": ""}
+    item |= {"call_id": _id("call_", answer), "name": answer.tool}
     at: Json = {"item_id": item["id"], "output_index": 0}
     yield event("response.output_item.added", output_index=0, item=item)
     for piece in answer.pieces:
-        yield event("response.function_call_arguments.delta", **at, delta=piece, obfuscation="a1B2c3D4e5")
+        yield event("response.function_call_arguments.delta", **at, delta=piece, obfuscation=OBFUSCATION)
     yield event("response.function_call_arguments.done", **at, arguments=answer.whole)
     item = item | {"status": "completed", "arguments": answer.whole}
     yield event("response.output_item.done", output_index=0, item=item)
@@ -146,13 +143,13 @@ def _spell_call(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
 def _spell_message(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
     """One message; returns it whole."""
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
-    item: Json = {"id": f"msg_{answer.turn}", "type": "message", "status": "in_progress", "content": []}
+    item: Json = {"id": _id("msg_", answer), "type": "message", "status": "in_progress", "content": []}
     item |= {"role": "assistant"}
     at: Json = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     yield event("response.output_item.added", output_index=0, item=item)
     yield event("response.content_part.added", **at, part=part)
     for piece in answer.pieces:
-        yield event("response.output_text.delta", **at, delta=piece, logprobs=[], obfuscation="a1B2c3D4e5")
+        yield event("response.output_text.delta", **at, delta=piece, logprobs=[], obfuscation=OBFUSCATION)
     part = part | {"text": answer.whole}
     yield event("response.output_text.done", **at, text=answer.whole, logprobs=[])
     yield event("response.content_part.done", **at, part=part)
@@ -179,13 +176,13 @@ def messages(answer: Answer) -> Iterator[bytes]:
         return _event({"type": kind, **more}, name=kind)
 
     usage = {"input_tokens": 100, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    message = {"id": f"msg_{answer.turn}", "type": "message", "role": "assistant", "content": []}
+    message = {"id": _id("msg_", answer), "type": "message", "role": "assistant", "content": []}
     message |= {"model": answer.script, "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     yield event("message_start", message=message)
     block: Json = {"type": "text", "text": ""}
     kind, field = "text_delta", "text"
     if answer.calls:
-        block = {"type": "tool_use", "id": f"toolu_{answer.turn}", "name": answer.tool, "input": {}}
+        block = {"type": "tool_use", "id": _id("toolu_", answer), "name": answer.tool, "input": {}}
         kind, field = "input_json_delta", "partial_json"
     yield event("content_block_start", index=0, content_block=block)
     yield event("ping")
@@ -213,7 +210,7 @@ def gemini(answer: Answer) -> Iterator[bytes]:
         candidate = {"content": {"parts": [part], "role": "model"}, **more, "index": 0}
         details = [{"modality": "TEXT", "tokenCount": 100}]
         usage = {"promptTokenCount": 100, "totalTokenCount": 105, "promptTokensDetails": details}
-        shared = {"modelVersion": answer.script, "responseId": f"response-{answer.turn}"}
+        shared = {"modelVersion": answer.script, "responseId": _id("", answer)}
         return _event({"candidates": [candidate], "usageMetadata": usage, **shared}, end=b"\r\n\r\n")
 
     if answer.calls:
@@ -221,6 +218,10 @@ def gemini(answer: Answer) -> Iterator[bytes]:
     else:
         yield from (chunk({"text": piece}) for piece in answer.pieces)
     yield chunk({"text": ""}, finishReason="STOP")
+
+
+def _id(prefix: str, answer: Answer) -> str:
+    return f"{prefix}{answer.turn:024}"
 
 
 def _event(data: Json, name: str = "", end: bytes = b"\n\n") -> bytes:

