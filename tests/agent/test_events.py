@@ -16,12 +16,16 @@ from pydantic import BaseModel
 from agent import Agent
 from agent.events import (
     AgentEnd,
+    AgentParked,
     AgentStart,
     AutoResume,
+    CandidateDiscarded,
     Event,
+    MaxTurnsReached,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    QueueUpdate,
     StreamRetry,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -62,6 +66,10 @@ PINNED = [
     (ToolExecutionEnd, "tool_execution_end", "tool_call_id tool_name result is_error display_hint"),
     (StreamRetry, "stream_retry", "attempt error_message"),
     (AutoResume, "auto_resume", "attempt error_message"),
+    (CandidateDiscarded, "candidate_discarded", "turn"),
+    (MaxTurnsReached, "max_turns_reached", "turns"),
+    (AgentParked, "agent_parked", "payload"),
+    (QueueUpdate, "queue_update", "steering follow_ups"),
 ]
 
 
@@ -132,6 +140,7 @@ def test_the_json_of_each_event() -> None:
         "use_box": True,
     }
     call = {"tool_call_id": "c", "tool_name": "t"}
+    call_block = {"type": "toolCall", "id": "c", "name": "t", "arguments": {"a": 1}}
     partial = ToolResult("half", status_message="working")
     nothing = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
     usage = {**nothing, "input": 3, "totalTokens": 3, "cost": {**nothing, "total": 0}}
@@ -139,6 +148,10 @@ def test_the_json_of_each_event() -> None:
     expected: list[tuple[Event, dict[str, Any]]] = [
         (AgentEnd((user,), "end_turn"), {"messages": [USER], "stop": "end_turn"}),
         (AgentEnd((), "error", "boom"), {"messages": [], "stop": "error", "error": "boom"}),
+        (
+            AgentEnd((), "paused", "", (ToolCall("c", "t", {"a": 1}),)),
+            {"messages": [], "stop": "paused", "pending_calls": [call_block]},
+        ),
         (TurnStart(), {}),
         (
             TurnEnd(user, (result,), Usage(3)),
@@ -179,6 +192,10 @@ def test_the_json_of_each_event() -> None:
         ),
         (StreamRetry(1, "x"), {"attempt": 1, "error_message": "x"}),
         (AutoResume(2, "y"), {"attempt": 2, "error_message": "y"}),
+        (CandidateDiscarded(3), {"turn": 3}),
+        (MaxTurnsReached(4), {"turns": 4}),
+        (AgentParked({"a": object}), {"payload": {"a": str(object)}}),
+        (QueueUpdate([user], []), {"steering": [USER], "follow_ups": []}),
     ]
     for event, data in expected:
         assert own_json(event) == data, event.type
