@@ -163,8 +163,8 @@ OVERFLOWS: dict[str, tuple[str, int, Any]] = {
         400,
         {
             "error": "Trying to keep the first 9000 tokens when context the overflows. However, the model is "
-            "loaded with context length of only 4096 tokens, which is not enough. The number of tokens to keep "
-            "from the initial prompt is greater than the context length."
+            "loaded with context length of only 4096 tokens, which is not enough. The number of tokens to "
+            "keep from the initial prompt is greater than the context length."
         },
     ),
     "Ollama": (
