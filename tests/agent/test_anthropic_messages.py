@@ -123,9 +123,8 @@ def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
     """P06"""
     text = "a\u2028b\u0085c\x0bd\x0ce\u2029"
     raw = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-    sse_server.play(
-        MS, TB(0), f"data: {json.dumps(raw, ensure_ascii=False)}\n\n".encode(), MD("end_turn"), ME
-    )
+    spelled = f"event: content_block_delta\ndata: {json.dumps(raw, ensure_ascii=False)}\n\n"
+    sse_server.play(MS, TB(0), spelled.encode(), MD("end_turn"), ME)
     assert asked(sse_server).text == text
 
 

@@ -79,6 +79,7 @@ def test_the_blank_after_the_colon_is_optional_and_only_one_is_removed() -> None
 def test_no_line_ends_but_those_of_the_format() -> None:
     """P06"""
     assert payloads(f"data: {ODD}\n\n".encode()) == [ODD]
+    assert named(f"event: {ODD}\ndata:{ODD}\n\n".encode()) == [(ODD, ODD)]
 
 
 def test_several_data_lines_are_joined() -> None:

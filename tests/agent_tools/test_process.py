@@ -223,6 +223,19 @@ def test_there_is_no_input_and_no_terminal() -> None:
     assert run("read x; echo got:$x; cat; (: </dev/tty) 2>/dev/null || echo none")[0] == b"got:\nnone\n"
 
 
+def test_what_the_program_itself_is_fed_is_not_for_its_commands() -> None:
+    """B17"""
+    code = (
+        f"import sys; sys.path[:0] = {[os.getcwd(), *sys.path]!r}\n"
+        "from agent_tools.bash import bash_tool\n"
+        "print(bash_tool('/')(command='read x; echo got:$x').text, sys.stdin.read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="for us", capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "got:\n for us\n"
+
+
 def test_an_exit_code_that_is_lost_is_not_taken_for_success() -> None:
     code = (
         f"import signal, sys; sys.path[:0] = {[os.getcwd(), *sys.path]!r}\n"
