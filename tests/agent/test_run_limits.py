@@ -10,6 +10,7 @@ import pytest
 from support.runs import NO_WAITS, Played, assert_well_formed, play, text_of, until
 
 from agent import Agent, tool
+from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
 from agent.events import MaxTurnsReached, TurnEnd
 from agent.hooks import Hooks, RunInfo, TurnUpdate
@@ -52,6 +53,10 @@ def run(*turns: Any, hooks: Hooks | None = None, box: Inbox | None = None, **lim
             "has_queued_messages": box.has_messages,
         }
     return play(*turns, tools=[echo], limits=Limits(**limits), hooks=hooks, **queues)
+
+
+def stopwatches() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "agent-stopwatch"]
 
 
 def queued(*, steer: str = "", follow_up: str = "") -> Inbox:
@@ -284,7 +289,7 @@ def test_time_cuts_a_tool_and_leaves_the_transcript_whole() -> None:
         return f"stopped by {context.cancel.reason}"
 
     slow = AgentTool("slow", "", {"type": "object"}, wait)
-    played = play([tool_call("slow", {"a": 1})], "never", tools=[slow], limits=Limits(max_seconds=0.05))
+    played = play([tool_call("slow", {"a": 1})], "never", tools=[slow], limits=Limits(max_seconds=0.2))
     assert (played.end.stop, played.model.calls) == ("budget", 1)
     assert text_of(played.new[-1]) == "stopped by max_seconds"
     assert_well_formed(played.new)
@@ -326,7 +331,7 @@ def test_an_abort_within_the_time_is_an_abort() -> None:
 def test_a_run_in_time_leaves_no_stopwatch_behind() -> None:
     played = run(work(), "done", max_seconds=60)
     assert played.end.stop == "end_turn"
-    until(lambda: not [t for t in threading.enumerate() if t.name == "agent-stopwatch"])
+    until(lambda: not stopwatches())
 
 
 # -- time per tool ----------------------------------------------------------------------------------
@@ -358,12 +363,16 @@ def test_turns_may_be_counted_from_the_last_reply(since_input: bool, calls: int)
 def test_the_time_a_run_is_parked_does_not_count() -> None:
     replies = [[UserMessage("again")], []]
 
-    def park(cancel: Any) -> list[UserMessage]:
-        assert not cancel.wait(0.1)
+    def park(cancel: CancelToken) -> list[UserMessage]:
+        until(lambda: not stopwatches())  # it stands still
         return replies.pop(0)
 
-    played = play("one", "two", limits=Limits(max_seconds=0.09), park=park)
-    assert played.end.stop == "end_turn"
+    def answer(context: AgentContext) -> str:
+        assert stopwatches()
+        return "answer"
+
+    played = play(answer, answer, limits=Limits(max_seconds=60), park=park)
+    assert (played.end.stop, played.model.calls) == ("end_turn", 2)
 
 
 # -- usage ------------------------------------------------------------------------------------------
