@@ -41,13 +41,13 @@ def shown(*images: ImageContent) -> UserMessage:
     return UserMessage([TextContent("look"), *images])
 
 
-def left(messages: Sequence[Message]) -> list[tuple[int, int] | None]:
+def left(messages: Sequence[Any]) -> list[tuple[int, int] | None]:
     """The sizes of the images that are left."""
     blocks = [block for m in messages for block in m.content if not isinstance(m.content, str)]
     return [image_size(block.data) for block in blocks if isinstance(block, ImageContent)]
 
 
-def texts(message: Message) -> list[str]:
+def texts(message: Any) -> list[str]:
     return [block.text for block in message.content if isinstance(block, TextContent)]
 
 
@@ -110,7 +110,12 @@ def test_the_size_of_all_images_together_is_kept(budget: Any) -> None:
 def test_images_of_tool_results_count_and_give_way_too(budget: Any) -> None:
     budget(count=1)
     call = AssistantMessage([ToolCall("c1", "look", {})], stop_reason="toolUse")
-    history = [UserMessage("go"), call, ToolResultMessage("c1", "look", [png(1, 1)]), shown(png(2, 2))]
+    history: list[Message] = [
+        UserMessage("go"),
+        call,
+        ToolResultMessage("c1", "look", [png(1, 1)]),
+        shown(png(2, 2)),
+    ]
     changed = within_budget(history, CLAUDE)
     assert left(changed[2:]) == [(2, 2)]
     assert changed[:2] == history[:2]

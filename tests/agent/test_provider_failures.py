@@ -299,7 +299,12 @@ def test_a_second_rejection_is_final(found: Format, server: SseServer) -> None:
     asked: list[str] = []
     for _ in range(2):
         found.refuse(server, 401, "no such key")
-    answer = found.ask(server, refresh_api_key=lambda p: asked.append(p) or f"key-number-{len(asked)}")
+
+    def refresh(provider: str) -> str:
+        asked.append(provider)
+        return f"key-number-{len(asked)}"
+
+    answer = found.ask(server, refresh_api_key=refresh)
     assert "no such key" in answer.error_message
     assert (len(asked), len(server.requests)) == (1, 2)
 

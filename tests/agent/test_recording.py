@@ -41,7 +41,7 @@ def send(url: str, body: bytes = b"{}", **headers: str) -> tuple[int, dict[str, 
 
 
 def ask(recording: Recording, model: Model, prompt: str = "hi", **more: Any) -> Any:
-    options = {"get_api_key": recording.get_api_key, "retry": AT_ONCE} | more
+    options: dict[str, Any] = {"get_api_key": recording.get_api_key, "retry": AT_ONCE} | more
     with Agent(recording.model(model), **options) as agent:
         return agent.run(prompt)
 

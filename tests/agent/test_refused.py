@@ -160,7 +160,7 @@ def test_the_stored_history_keeps_the_image_and_later_turns_ask_once(api: str) -
         with Agent(model, get_api_key=lambda provider: "key-123456") as agent:
             assert agent.run("what is this?", images=[IMAGE]).text == "hello"
             assert agent.run("and now?").text == "hello"
-            stored = agent.state.messages[0]
+            stored: Any = agent.state.messages[0]
         assert [PICTURE in body for body in bodies(server)] == [True, False, False]
     assert stored.content[-1] == IMAGE
 
@@ -196,7 +196,11 @@ def test_another_model_is_shown_the_image() -> None:
 def test_images_of_tool_results_are_left_out_too(api: str) -> None:
     found = FORMATS[api]
     call = AssistantMessage([ToolCall("c1", "look", {})], "a", "p", "m", stop_reason="toolUse")
-    history = [UserMessage("go"), call, ToolResultMessage("c1", "look", [TextContent("seen"), IMAGE])]
+    history: list[Message] = [
+        UserMessage("go"),
+        call,
+        ToolResultMessage("c1", "look", [TextContent("seen"), IMAGE]),
+    ]
     with SseServer() as server:
         found.refuse(server, 400, "Could not process image")
         found.greet(server)
@@ -251,7 +255,7 @@ def test_an_unrelated_refusal_ends_the_run_with_its_text() -> None:
 # --- signed blocks ---------------------------------------------------------------------------------------
 
 
-def thought(found: Format, signature: str) -> Sequence[Message]:
+def thought(found: Format, signature: str) -> Sequence[Any]:
     model = found.model
     turn = AssistantMessage(
         [ThinkingContent("I wonder.", signature), TextContent("So.")], model.api, model.provider, model.id

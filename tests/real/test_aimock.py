@@ -175,8 +175,11 @@ def test_thinking_and_parallel_calls_run_to_the_end(server: Server, api: str) ->
     assert [call.arguments for call in first.tool_calls] == [{"word": "halibut"}, {"word": "fish"}]
     assert first.stop_reason == "toolUse"
     assert (_thoughts(first), _thoughts(second)) == (THOUGHT, SECOND_THOUGHT)
-    results = [m.content[0].text for m in result.messages if m.role == "toolResult"]
-    assert results == ["halibut: lives in the sea", "fish: lives in the sea"]
+    results: list[Any] = [m for m in result.messages if m.role == "toolResult"]
+    assert [message.content[0].text for message in results] == [
+        "halibut: lives in the sea",
+        "fish: lives in the sea",
+    ]
 
 
 @pytest.mark.parametrize("api", sorted(REGISTERED))

@@ -55,7 +55,8 @@ class Format:
     ) -> AssistantMessage:
         """The answer to the history; "hello" after `greet`."""
         model = replace(more.pop("model", self.model), base_url=server.url)
-        options = StreamOptions(**({"retry": FAST, "api_key": "key-123456"} | more))
+        given: dict[str, Any] = {"retry": FAST, "api_key": "key-123456"} | more
+        options = StreamOptions(**given)
         *log, end = self.module.stream(model, AgentContext("", history), options)
         assert isinstance(end, StreamDone | StreamError)
         return build_message(log, end, model, 0).message
