@@ -24,8 +24,8 @@ lint: $(VENV)/.installed-dev ## ruff: check the code and its format
 types: $(VENV)/.installed-dev ## mypy --strict on both packages
 	@$(PY) -m mypy
 
-bench: PARTS ?= run toolbox $(if $(shell command -v rg),search)
-bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md, or some (PARTS="run toolbox search")
+bench: PARTS ?= run formats control toolbox $(if $(shell command -v rg),search)
+bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md, or some (PARTS="run formats control toolbox search")
 	@missed=0; for part in $(PARTS); do \
 	    echo "=== $$part"; .venv-bench/bin/python benchmarks/$$part.py || missed=1; \
 	done; exit $$missed

@@ -25,7 +25,7 @@ class Row:
 def duration(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:,.1f} us"
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
+    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
 def report(rows: Sequence[Row]) -> int:
