@@ -9,7 +9,6 @@ agent.wait_for_idle()
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 import time
 import weakref
@@ -20,32 +19,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import agent as _package
+from agent.active_run import ActiveRun, Job
 from agent.cancel import CancelToken
-from agent.errors import (
-    AgentBusyError,
-    AgentError,
-    ConfigurationError,
-    NothingToContinueError,
-    PendingToolCallsError,
-    RunError,
-    ToolCallNotPendingError,
-)
-from agent.events import (
-    AgentEnd,
-    AgentStart,
-    Event,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    QueueUpdate,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    TurnEnd,
-)
-from agent.hooks import Hooks, merge_hooks
+from agent.conversation import Conversation
+from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
+from agent.hooks import Hooks
 from agent.inbox import Inbox, Receipt
 from agent.limits import Limits
-from agent.loop import LoopConfig, agent_loop
 from agent.messages import (
     AssistantMessage,
     ImageContent,
@@ -56,33 +36,29 @@ from agent.messages import (
     default_convert_to_llm,
 )
 from agent.models import Model, resolve_model
-from agent.pending import Pending, ToolResolution, Transcript, find_pending, resolved_by
+from agent.pending import ToolResolution, Transcript, resolved_by
 from agent.retry import RetryPolicy
 from agent.runs import (
     Ear,
     Run,
-    RunMetadata,
     RunResult,
     ear_of_the_enclosing_run,
     enter_run,
-    hear_runs_started_here,
     is_inside,
     new_metadata,
     refuse_inside,
     wait_for,
 )
+from agent.settings import Settings
 from agent.side_query import SideQuery
-from agent.stream import AgentContext, PartialMessage, StreamFn
-from agent.subscribers import QueuedSubscriber, Subscriber, Subscription
+from agent.stream import PartialMessage, StreamFn
+from agent.subscribers import Audience, Subscriber, Subscription
 from agent.tools import ToolSet
-from agent.usage import ZERO_USAGE, Usage
 from agent.worker import Jobs, hire
 
 if TYPE_CHECKING:
     from agent.event_stream import EventStream
     from agent.typed import TypedOutput
-
-logger = logging.getLogger("agent")
 
 Prompt = str | Message | Sequence[str | Message]
 
@@ -108,47 +84,15 @@ class AgentState:
     error: str = ""
 
 
-@dataclass(slots=True)
-class _Settings:
-    """What a run captures when it starts, so that a change made meanwhile is for the next one."""
-
-    system_prompt: str = ""
-    model: Model | None = None
-    thinking_level: str = "off"
-    stream_fn: StreamFn | None = None
-    session_id: str = ""
-    thinking_budgets: Mapping[str, int] | None = None
-    transport: str = "auto"
-    max_retry_delay: float | None = 60.0
-    server_tools: Sequence[Any] = ()
-    server_compaction: Any = None
-    fallbacks: tuple[Model, ...] = ()
-
-
-@dataclass(slots=True)
-class _Job:
-    """A run that was accepted: its handle and everything it starts from."""
-
-    run: Run
-    cancel: CancelToken
-    prompts: list[Message]
-    settings: _Settings
-    stream_fn: StreamFn
-    context: contextvars.Context
-    ear: Ear | None = None
-    skip_first_steering: bool = False
-    history: list[Message] = field(default_factory=list)
-    output: TypedOutput | None = None
-
-
 class Agent:
     """A conversation with a model that can use tools.
 
-    Threads: every method may be called from any thread. Runs happen one after the other on one worker thread,
-    which also calls hooks and subscribers, in registration order; it starts with the first prompt and ends
-    when the agent is closed or collected. `_lock` guards the state and the acceptance of runs and is never
-    held while user code runs; `_tools_lock` is held while an `update_tools` function runs. The queues have a
-    lock of their own. Waiting for the agent inside one of its own runs raises RuntimeError at once.
+    Threads: every method may be called from any thread. Runs happen one after the other on one worker
+    thread, which also calls hooks and subscribers, in registration order; it starts with the first prompt
+    and ends when the agent is closed or collected. `_lock` guards the conversation and the acceptance of
+    runs and is never held while user code runs; `_tools_lock` is held while an `update_tools` function
+    runs. The queues have a lock of their own. Waiting for the agent inside one of its own runs raises
+    RuntimeError at once.
     """
 
     def __init__(
@@ -185,29 +129,29 @@ class Agent:
         _refuse_unsupported(compaction=compaction)
         start = initial_state or AgentState()
         self.name = name
-        self._settings = _Settings(
-            start.system_prompt or system_prompt,
-            resolve_model(start.model or model),
-            start.thinking_level or thinking_level,
-            stream_fn,
-            session_id,
-            thinking_budgets,
-            transport or "auto",
-            max_retry_delay,
-            tuple(server_tools),
-            server_compaction,
-            _models(fallbacks),
+        self._settings = Settings(
+            system_prompt=start.system_prompt or system_prompt,
+            model=resolve_model(start.model or model),
+            thinking_level=start.thinking_level or thinking_level,
+            stream_fn=stream_fn,
+            session_id=session_id,
+            thinking_budgets=thinking_budgets,
+            transport=transport or "auto",
+            max_retry_delay=max_retry_delay,
+            server_tools=tuple(server_tools),
+            server_compaction=server_compaction,
+            fallbacks=_models(fallbacks),
+            convert_to_llm=convert_to_llm or default_convert_to_llm,
+            transform_context=transform_context,
+            get_api_key=get_api_key,
+            on_payload=on_payload,
+            on_retry=on_retry,
+            hooks=hooks,
+            limits=limits,
+            retry=retry or RetryPolicy(),
         )
         given = start.tools if start.tools is not None else tools
         self._tools = given if isinstance(given, ToolSet) else ToolSet(given or ())
-        self._convert_to_llm = convert_to_llm or default_convert_to_llm
-        self._transform_context = transform_context
-        self._get_api_key = get_api_key
-        self._on_payload = on_payload
-        self._on_retry = on_retry
-        self._hooks = hooks
-        self._limits = limits
-        self._retry = retry or RetryPolicy()
         self._inbox = Inbox(steering_mode, follow_up_mode)
         self._parks = park
 
@@ -215,21 +159,13 @@ class Agent:
         self._lock = threading.RLock()
         self._tools_lock = threading.RLock()  # a change may make another
         kept = transcript or Transcript()
-        self._messages: list[Message] = list(start.messages or kept.messages)
-        self._spent = kept.usage  # by all runs that have ended
-        self._spending: Usage = ZERO_USAGE  # by the current one
-        # The answer whose calls a gate paused, and these calls with the arguments that it gave them.
-        self._gated: tuple[Message | None, tuple[ToolCall, ...]] = (None, ())
-        self._subscribers: tuple[tuple[object, Subscriber, bool], ...] = ()
-        self._stream_message: Message | PartialMessage | None = None
-        self._pending_tool_calls: set[str] = set()
-        self._error = ""
+        self._conversation = Conversation(self._lock, start.messages or kept.messages, kept.usage)
+        self._audience = Audience()
         self._key = object()  # stands for this agent where a reference would keep it alive
         self._idle = threading.Event()
         self._idle.set()
-        self._active: _Job | None = None
-        self._finishing = False
-        self._waiting: _Job | None = None
+        self._active: Job | None = None
+        self._waiting: Job | None = None
         self._closed = False
         self._jobs: Jobs | None = None
         self._worker: threading.Thread | None = None
@@ -253,11 +189,11 @@ class Agent:
         """
         with self._lock:
             self._check_free("Wait for it before resuming.")
-            self._check_nothing_pending()
-            if not self._messages:
+            self._conversation.check_nothing_pending()
+            if not self._conversation.messages:
                 raise NothingToContinueError("no messages to continue from: prompt the agent first")
             self._check_runnable_locked()
-            if not isinstance(self._messages[-1], AssistantMessage):
+            if not isinstance(self._conversation.messages[-1], AssistantMessage):
                 return self._accept([])
             # What is queued is taken in the same step that accepts the run, so none of it can be lost.
             steering = self._inbox.poll_steering(1)
@@ -330,11 +266,7 @@ class Agent:
         """
         with self._lock:
             self._check_free("Abort it and wait before resetting.")
-            self._messages = []
-            self._stream_message = None
-            self._pending_tool_calls = set()
-            self._spent = ZERO_USAGE
-            self._error = ""
+            self._conversation.clear()
             self._inbox.clear()
 
     def can_wait(self) -> bool:
@@ -355,8 +287,7 @@ class Agent:
         if worker is not None and self.can_wait():
             deadline = time.monotonic() + _CLOSE_TIMEOUT
             worker.join(_CLOSE_TIMEOUT)
-            for queued in self._queued_subscribers():
-                queued.join(max(0.0, deadline - time.monotonic()))
+            self._audience.join(deadline)
 
     def __enter__(self) -> Agent:
         return self
@@ -388,21 +319,7 @@ class Agent:
         It also hears of the runs that tools and hooks start inside this agent's: their events have run ids of
         their own and a `parent_run_id`. With `children=False` it does not.
         """
-        key = object()
-        queued = None
-        if queue is not None:
-            queued = subscriber = QueuedSubscriber(subscriber, queue, drop_streaming, self.name)
-        with self._lock:
-            self._subscribers = (*self._subscribers, (key, subscriber, children))
-
-        def unsubscribe() -> None:
-            with self._lock:
-                self._subscribers = tuple(entry for entry in self._subscribers if entry[0] is not key)
-
-        return Subscription(unsubscribe, queued)
-
-    def _queued_subscribers(self) -> list[QueuedSubscriber]:
-        return [entry[1] for entry in self._subscribers if isinstance(entry[1], QueuedSubscriber)]
+        return self._audience.add(subscriber, queue, drop_streaming, children, self.name)
 
     @property
     def state(self) -> AgentState:
@@ -413,11 +330,11 @@ class Agent:
                 self._settings.model,
                 self._settings.thinking_level,
                 self._tools,
-                list(self._messages),
+                list(self._conversation.messages),
                 self._is_streaming(),
-                self._stream_message,
-                set(self._pending_tool_calls),
-                self._error,
+                self._conversation.stream_message,
+                set(self._conversation.running_calls),
+                self._conversation.error,
             )
 
     # -- queues ----------------------------------------------------------------------------------------
@@ -485,12 +402,12 @@ class Agent:
         """Set the conversation; a running run keeps its own."""
         copied = list(messages)
         with self._lock:
-            self._messages = copied
+            self._conversation.messages = copied
 
     def append_message(self, message: Message) -> None:
         """Add to the conversation; a running run keeps its own."""
         with self._lock:
-            self._messages.append(message)
+            self._conversation.messages.append(message)
 
     def clear_messages(self) -> None:
         """Empty the conversation; a running run keeps its own."""
@@ -511,7 +428,7 @@ class Agent:
         with the model's own arguments.
         """
         with self._lock:
-            return [] if self._is_streaming() else self._pending_as_gated(find_pending(self._messages))
+            return [] if self._is_streaming() else self._conversation.pending_calls()
 
     def resolve_tool_calls(self, *resolutions: ToolResolution) -> None:
         """Answer some or all pending calls; then `resume()` goes on once none is left.
@@ -521,7 +438,7 @@ class Agent:
         """
         with self._lock:
             self._check_free("Wait for it before resolving calls.")
-            self._messages.extend(find_pending(self._messages).answered(resolutions))
+            self._conversation.resolve(resolutions)
 
     def resolve_pending(self, resolve: Callable[[ToolCall], Any]) -> None:
         """Answer all pending calls with what `resolve(call)` returns: text, blocks or a ToolResult.
@@ -529,27 +446,20 @@ class Agent:
         What it raises becomes an error result. It runs on the calling thread with no lock held; when somebody
         else has answered one of the calls meanwhile, nothing is stored and ToolCallNotPendingError raised.
         """
+        advice = "Wait for it before resolving calls."
         with self._lock:
-            self._check_free("Wait for it before resolving calls.")
-            pending = find_pending(self._messages)
-            calls = self._pending_as_gated(pending)
+            self._check_free(advice)
+            pending, calls = self._conversation.pending(), self._conversation.pending_calls()
         results = resolved_by(calls, resolve)
         with self._lock:
-            self._check_free("Wait for it before resolving calls.")
-            now = find_pending(self._messages)
-            if now.message is not pending.message or now.positions != pending.positions:
-                raise ToolCallNotPendingError("the calls were answered while they were being resolved")
-            self._messages.extend(results)
+            self._check_free(advice)
+            self._conversation.answer(pending, results)
 
     @property
     def transcript(self) -> Transcript:
         """The conversation and what it has cost, to go on with in another agent or process."""
         with self._lock:
-            return Transcript(tuple(self._messages), self._spent + self._spending)
-
-    def _pending_as_gated(self, pending: Pending) -> list[ToolCall]:
-        answer, calls = self._gated
-        return pending.as_gated(calls if answer is not None and answer is pending.message else ())
+            return self._conversation.transcript()
 
     # -- side queries ----------------------------------------------------------------------------------
 
@@ -576,9 +486,8 @@ class Agent:
         chosen = resolve_model(model) or settings.model
         if chosen is None:
             raise ConfigurationError("no model selected: the agent has none, and none was given")
-        config = self._config(replace(settings, model=chosen), CancelToken(), None)
         config = replace(
-            config,
+            replace(settings, model=chosen).loop_config(CancelToken(), None),
             reasoning=reasoning or settings.thinking_level,
             transform_context=None,
             on_payload=None,
@@ -732,9 +641,9 @@ class Agent:
         with self._lock:
             reply = "reply(), " if self._parks else ""
             self._check_free(f"Use {reply}steer() or follow_up(), or wait for it.")
-            self._check_nothing_pending()
+            self._conversation.check_nothing_pending()
             self._check_runnable_locked()
-            if not prompts and not self._messages:
+            if not prompts and not self._conversation.messages:
                 raise NothingToContinueError("no messages to send: the prompt and the conversation are empty")
             return self._accept(prompts, output=output)
 
@@ -742,9 +651,8 @@ class Agent:
         self, prompts: list[Message], skip_first_steering: bool = False, output: TypedOutput | None = None
     ) -> Run:
         """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made."""
-        job = self._new_job(prompts, skip_first_steering)
-        job.output = output
-        self._error = ""
+        job = self._new_job(prompts, skip_first_steering, output)
+        self._conversation.error = ""
         if self._active is None:
             self._launch(job)
         else:
@@ -757,29 +665,20 @@ class Agent:
         if self._is_streaming():
             raise AgentBusyError(f"the agent is already processing a prompt. {advice}")
 
-    def _check_nothing_pending(self) -> None:
-        calls = find_pending(self._messages).calls
-        if calls:
-            names = ", ".join(f"{call.name} ({call.id})" for call in calls)
-            raise PendingToolCallsError(
-                f"tool calls wait for a resolution: {names}; use resolve_tool_calls() or resolve_pending(), "
-                "then resume()"
-            )
-
     def _is_streaming(self) -> bool:
-        return self._waiting is not None or (self._active is not None and not self._finishing)
+        return self._waiting is not None or (self._active is not None and not self._active.is_finishing)
 
     def _check_runnable_locked(self) -> None:
         """Raise unless there is everything a run needs: a model, a stream function, a thread."""
         if self._settings.model is None:
             raise ConfigurationError(_NO_MODEL)
-        if self._limits is not None:
+        if self._settings.limits is not None:
             for model in (self._settings.model, *self._settings.fallbacks):
-                self._limits.check_model(model)
+                self._settings.limits.check_model(model)
         try:
             self._stream_fn_of(self._settings)
         except ConfigurationError as error:
-            self._error = str(error)
+            self._conversation.error = str(error)
             raise
         if self._jobs is None:
             self._hire()
@@ -796,29 +695,30 @@ class Agent:
         """Tell the threads to end once they have done their jobs. Called under the lock."""
         if self._jobs is not None:
             self._jobs.put(None)
-        for queued in self._queued_subscribers():
-            queued.end()
+        self._audience.end()
 
-    def _stream_fn_of(self, settings: _Settings) -> StreamFn:
+    def _stream_fn_of(self, settings: Settings) -> StreamFn:
         # The package's attribute is read at each call, so that it can be replaced at any time.
         stream_fn = settings.stream_fn or _package.default_stream_fn
         if stream_fn is None:
             raise ConfigurationError(_NO_STREAM_FN)
         return stream_fn
 
-    def _new_job(self, prompts: list[Message], skip_first_steering: bool) -> _Job:
+    def _new_job(self, prompts: list[Message], skip_first_steering: bool, output: TypedOutput | None) -> Job:
         metadata = new_metadata(self._key, self.name)
         context = contextvars.copy_context()
         context.run(enter_run, metadata, self._key)
-        return _Job(
-            Run(metadata, self._key),
-            CancelToken(),
-            prompts,
-            replace(self._settings),
-            self._stream_fn_of(self._settings),
-            context,
-            self._ear_of_a_new_run(),
-            skip_first_steering,
+        return Job(
+            run=Run(metadata, self._key),
+            prompts=prompts,
+            settings=replace(self._settings),
+            stream_fn=self._stream_fn_of(self._settings),
+            tools=self._tools,
+            context=context,
+            ear=self._ear_of_a_new_run(),
+            skips_first_steering=skip_first_steering,
+            parks=self._parks,
+            output=output,
         )
 
     def _ear_of_a_new_run(self) -> Ear | None:
@@ -827,184 +727,32 @@ class Agent:
             return None if self._active is None else self._active.ear
         return ear_of_the_enclosing_run()
 
-    def _launch(self, job: _Job) -> None:
+    def _launch(self, job: Job) -> None:
         """Hand an accepted job to the worker. Called under the lock."""
-        job.history = list(self._messages)
         self._active = job
-        self._finishing = False
-        self._stream_message = None
+        self._conversation.stream_message = None
         self._idle.clear()
         if self._parks:
             self._inbox.open_replies()
+        active = ActiveRun(job, self._conversation, self._inbox, self._audience)
         assert self._jobs is not None
-        self._jobs.put(lambda: self._run_job(job))
+        self._jobs.put(lambda: self._work(active))
 
     # -- on the worker thread --------------------------------------------------------------------------
 
-    def _run_job(self, job: _Job) -> None:
-        ending = _Ending(job)
+    def _work(self, active: ActiveRun) -> None:
         try:
-            job.context.run(self._run_loop, job, ending)
-        except BaseException as error:  # a fault of ours: nobody may wait for ever because of it
-            logger.exception("the agent loop failed")
-            if not ending.is_told:
-                job.context.run(self._tell_crash, job, ending, error)
+            active.run()
         finally:
-            self._finish(job, ending)
+            self._finish(active)
 
-    def _tell_crash(self, job: _Job, ending: _Ending, error: BaseException) -> None:
-        with self._lock:
-            messages = tuple(self._messages[len(job.history) :])
-        text = f"internal error: {type(error).__name__}: {error}"
-        self._tell(AgentEnd(messages, "error", text, run=job.run.metadata), ending)
-        with self._lock:
-            self._error = text
-
-    def _run_loop(self, job: _Job, ending: _Ending) -> None:
-        config = self._config(job.settings, job.cancel, job.run.metadata)
-        config.get_steering_messages = _skipping_first(
-            lambda: self._poll(self._inbox.poll_steering, job, ending), job.skip_first_steering
-        )
-        config.get_follow_up_messages = lambda: self._poll(self._inbox.poll_follow_ups, job, ending)
-        config.has_queued_messages = self._inbox.has_messages
-        config.mirror = self._mirror
-        config.park = (lambda cancel: self._wait_parked(cancel, job, ending)) if self._parks else None
-        config.replace_history = lambda messages: self._replace_history(job, messages)
-        if job.output is not None:
-            config.answer_tools = (job.output.tool,)
-            config.hooks = merge_hooks(job.output.hooks, config.hooks)
-        context = AgentContext(job.settings.system_prompt, job.history, self._tools)
-        hear_runs_started_here(lambda event: None if ending.is_told else self._inbox.hear(event))
-        try:
-            agent_loop(job.prompts, context, config, job.stream_fn, lambda event: self._tell(event, ending))
-        finally:
-            job.cancel.cancel("the run has ended")  # frees whatever still waits on the run's signal
-
-    def _poll(self, poll: Callable[[int], list[Message]], job: _Job, ending: _Ending) -> list[Message]:
-        """What is queued, for the next turn; that it was queued is told before it leaves the queue."""
-        if self._inbox.news:
-            self._tell_news(job.run.metadata, ending)
-        return poll(ending.turns + 1)
-
-    def _wait_parked(self, cancel: CancelToken, job: _Job, ending: _Ending) -> Sequence[Message]:
-        """What a parked run goes on with: the reply, or what is queued; nothing when it is aborted."""
-        while self._inbox.wait(cancel):
-            reply = self._inbox.take_reply()
-            if reply is not None:
-                return (reply,)
-            queued = self._poll(self._inbox.poll_steering, job, ending)
-            queued = queued or self._poll(self._inbox.poll_follow_ups, job, ending)
-            if queued:
-                return queued
-        return ()
-
-    def _tell_news(self, run: RunMetadata | None, ending: _Ending) -> None:
-        """Tell what has come in from other threads since the last event."""
-        events, queues = self._inbox.take_news()
-        for event in events:
-            self._tell(event, ending)
-        if queues is not None:
-            self._tell(QueueUpdate(*queues, run=run), ending)
-
-    def _tell(self, event: Event, ending: _Ending) -> None:
-        """Bring the state up to an event, then tell every subscriber of it."""
-        if self._inbox.news and type(event) is not AgentStart:
-            self._tell_news(event.run, ending)
-        subscribers = self._subscribers
-        if event.run is not ending.run:  # of a run inside this one
-            subscribers = tuple(entry for entry in subscribers if entry[2])
-        elif type(event) is MessageUpdate:
-            self._stream_message = event.message
-        else:
-            ending.note(event)
-            self._note(event)
-        for _, subscriber, _ in subscribers:
-            try:
-                subscriber(event)
-            except (
-                BaseException
-            ):  # also SystemExit, which on this thread would end the agent and not the program
-                logger.exception("a subscriber failed on %s", event.type)
-        if ending.ear is not None:
-            ending.ear(event)
-
-    def _config(self, settings: _Settings, cancel: CancelToken, run: RunMetadata | None) -> LoopConfig:
-        assert settings.model is not None
-        return LoopConfig(
-            settings.model,
-            reasoning="" if settings.thinking_level == "off" else settings.thinking_level,
-            convert_to_llm=self._convert_to_llm,
-            transform_context=self._transform_context,
-            get_api_key=self._get_api_key,
-            hooks=self._hooks,
-            limits=self._limits,
-            retry=self._retry,
-            cancel=cancel,
-            clock=time.time,
-            run=run,
-            session_id=settings.session_id,
-            thinking_budgets=settings.thinking_budgets,
-            transport=settings.transport,
-            max_retry_delay=settings.max_retry_delay,
-            server_tools=settings.server_tools,
-            server_compaction=settings.server_compaction,
-            fallbacks=settings.fallbacks,
-            on_payload=self._on_payload,
-            on_retry=self._on_retry,
-        )
-
-    def _note(self, event: Event) -> None:
-        """Bring the state up to an event, before any subscriber hears of it."""
-        with self._lock:
-            match event:
-                case MessageStart():
-                    self._stream_message = event.message
-                case MessageEnd():
-                    self._stream_message = None
-                case ToolExecutionStart():
-                    self._pending_tool_calls.add(event.tool_call_id)
-                case ToolExecutionEnd():
-                    self._pending_tool_calls.discard(event.tool_call_id)
-                case TurnEnd():
-                    self._spending = event.usage
-                    self._stream_message = None  # of an answer that was discarded
-                    if isinstance(event.message, AssistantMessage):
-                        self._error = event.message.error_message or self._error
-                case AgentEnd():
-                    self._inbox.close_replies()
-                    self._stream_message = None
-                    self._finishing = True
-                    self._error = event.error or self._error
-                    self._spent, self._spending = self._spent + self._spending, ZERO_USAGE
-                    self._gated = (find_pending(self._messages).message, event.pending_calls)
-
-    def _mirror(self, old: Message | None, new: Message | None) -> None:
-        """Do to the state's messages what the loop did to its own."""
-        with self._lock:
-            if old is None:
-                if new is not None:
-                    self._messages.append(new)
-                return
-            for position in range(len(self._messages) - 1, -1, -1):
-                if self._messages[position] is old:
-                    self._messages[position : position + 1] = [] if new is None else [new]
-                    return
-
-    def _replace_history(self, job: _Job, messages: Sequence[Message]) -> None:
-        """Begin anew with what a hook made of the conversation; the run's own messages count from here on."""
-        with self._lock:
-            self._messages = list(messages)
-            job.history = list(messages)
-
-    def _finish(self, job: _Job, ending: _Ending) -> None:
+    def _finish(self, active: ActiveRun) -> None:
         """Settle a run, and start the one that waits or be idle, in one step."""
         with self._lock:
-            self._stream_message = None
-            self._pending_tool_calls = set()
-            self._finishing = False
+            self._conversation.end_run()
             self._inbox.close_replies()
             self._active, waiting, self._waiting = None, self._waiting, None
-            job.run.settle(ending.result(job.run.run_id, job.output.value if job.output else None))
+            active.settle()
             if waiting is not None:
                 self._launch(waiting)
                 return
@@ -1017,59 +765,10 @@ class Agent:
 _CLOSE_TIMEOUT = 3.0
 
 
-class _Ending:
-    """What a run's events say of its end, and who hears of them beside the subscribers."""
-
-    def __init__(self, job: _Job) -> None:
-        self.run = job.run.metadata
-        self.ear = job.ear
-        self.is_told = False
-        self._end = AgentEnd((), "error")
-        self.turns = 0
-        self._usage: Usage = ZERO_USAGE
-        self._text = ""
-
-    def note(self, event: Event) -> None:
-        if isinstance(event, TurnEnd):
-            self._usage = event.usage
-            message = event.message
-            if isinstance(message, AssistantMessage):
-                self.turns += message.stop_reason not in ("error", "aborted")
-                self._text = message.text or self._text
-            elif message is None:  # a discarded answer was one too
-                self.turns += 1
-        elif isinstance(event, AgentEnd):
-            self._end = event
-            self.is_told = True
-
-    def result(self, run_id: str, output: Any = None) -> RunResult:
-        end = self._end
-        return RunResult(
-            end.stop,
-            self.turns,
-            self._usage,
-            self._text,
-            end.messages,
-            end.pending_calls,
-            end.error,
-            run_id,
-            output,
-            end.cause,
-        )
-
-
 def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
     from agent.typed import TypedOutput
 
     return TypedOutput(output_type, tools.names())
-
-
-def _skipping_first(poll: Callable[[], list[Message]], skip: bool) -> Callable[[], list[Message]]:
-    """The poll; with `skip`, the first call finds nothing, since the run began with what was queued."""
-    if not skip:
-        return poll
-    calls = iter((True,))
-    return lambda: [] if next(calls, False) else poll()
 
 
 def _as_messages(prompt: Prompt, images: Sequence[ImageContent] = ()) -> list[Message]:

@@ -1,12 +1,14 @@
-"""Subscribers that are slow: each on a thread of its own, behind a bounded queue."""
+"""Who hears of the events of an agent: on its worker, or, slow, on a thread of their own behind a queue."""
 
 from __future__ import annotations
 
 import contextvars
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 from agent.errors import ConfigurationError
@@ -136,3 +138,52 @@ class Subscription:
     def dropped(self) -> int:
         """How many events the subscriber missed because its queue was full; 0 without a queue."""
         return 0 if self._queued is None else self._queued.dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A subscriber, and whether it hears of the runs inside those of its agent."""
+
+    function: Subscriber
+    hears_children: bool
+
+
+class Audience:
+    """The subscribers of an agent, in the order they came.
+
+    Threads: `members` is read by the worker for every event; a change swaps the whole tuple, under `_lock`,
+    so that whoever reads it sees the old one or the new one.
+    """
+
+    def __init__(self) -> None:
+        self.members: tuple[Member, ...] = ()
+        # Reentrant: a finalizer may end a subscription on the thread that is about to begin one.
+        self._lock = threading.RLock()
+
+    def add(
+        self, function: Subscriber, queue: int | None, drop_streaming: bool, children: bool, name: str
+    ) -> Subscription:
+        """Begin a subscription; with a queue on a thread of its own, named after the agent."""
+        queued = None if queue is None else QueuedSubscriber(function, queue, drop_streaming, name)
+        member = Member(queued or function, children)
+        with self._lock:
+            self.members = (*self.members, member)
+
+        def leave() -> None:
+            with self._lock:
+                self.members = tuple(other for other in self.members if other is not member)
+
+        return Subscription(leave, queued)
+
+    def end(self) -> None:
+        """Let those with a queue hear what is in it and end. No event may follow."""
+        for queued in self._queued():
+            queued.end()
+
+    def join(self, deadline: float) -> None:
+        """Wait for their threads, until that moment of the monotonic clock."""
+        for queued in self._queued():
+            queued.join(max(0.0, deadline - time.monotonic()))
+
+    def _queued(self) -> list[QueuedSubscriber]:
+        return [m.function for m in self.members if isinstance(m.function, QueuedSubscriber)]

@@ -12,6 +12,7 @@ from support.runs import NO_WAITS, story, until
 
 import agent.event_stream
 from agent import Agent, tool
+from agent.active_run import ActiveRun
 from agent.errors import AgentBusyError, AgentError
 from agent.events import AgentEnd, Event
 from agent.stream import AgentContext, StreamDone, StreamOptions, TextDelta
@@ -57,10 +58,10 @@ def test_the_prompt_is_made_by_the_call() -> None:
 def test_a_prompt_that_is_refused_raises_at_the_call_and_leaves_no_subscriber() -> None:
     with Agent(ScriptedModel().model, stream_fn=waits_for_abort) as agent:
         agent.prompt("hi")
-        before = agent._subscribers
+        before = agent._audience.members
         with pytest.raises(AgentBusyError):
             agent.stream("again")
-        assert agent._subscribers == before
+        assert agent._audience.members == before
     with pytest.raises(AgentError, match="closed"):
         agent.stream("hi")
 
@@ -126,7 +127,7 @@ def test_leaving_early_aborts_the_run_and_waits_for_it(leave: Any) -> None:
         leave(agent)
         assert agent.wait_for_idle(0)
         assert [e.stop for e in ends] == ["aborted"]  # type: ignore[attr-defined]
-        assert len(agent._subscribers) == 1
+        assert len(agent._audience.members) == 1
 
 
 def test_a_stream_in_a_cycle_of_references_aborts_its_run_when_it_is_collected() -> None:
@@ -198,21 +199,23 @@ def test_a_stream_begun_while_another_run_finishes_tells_its_own_events_only() -
         assert story(events).startswith("agent_start turn_start ms:second")
 
 
-def test_a_stream_begun_at_the_very_end_of_another_run_does_not_end_with_it() -> None:
+def test_a_stream_begun_at_the_very_end_of_another_run_does_not_end_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     held: list[Any] = []
+    note = ActiveRun._note
 
-    class Late(Agent):
+    def late(run: ActiveRun, event: Event) -> None:
         """Lets another thread in between the moment a run counts as finishing and the telling of it."""
+        note(run, event)
+        if isinstance(event, AgentEnd) and not held:
+            thread = threading.Thread(target=lambda: held.append(mine.stream("second")))
+            thread.start()
+            thread.join(10)
 
-        def _note(self, event: Event) -> None:
-            super()._note(event)
-            if isinstance(event, AgentEnd) and not held:
-                thread = threading.Thread(target=lambda: held.append(self.stream("second")))
-                thread.start()
-                thread.join(10)
-
+    monkeypatch.setattr(ActiveRun, "_note", late)
     model = ScriptedModel("one", "two")
-    with Late(model.model, stream_fn=model.stream) as mine:
+    with Agent(model.model, stream_fn=model.stream) as mine:
         mine.prompt("first")
         until(lambda: held)
         events = list(held[0])

@@ -59,7 +59,7 @@ def test_a_rejected_input_leaves_the_conversation_as_it_was() -> None:
     with agent:
         agent.run("a")
         before = agent.state.messages
-        agent._hooks = Hooks(input_guardrails=[("manners", rejecting(cause))])
+        agent._set(hooks=Hooks(input_guardrails=[("manners", rejecting(cause))]))
         events: list[Event] = []
         agent.subscribe(events.append)
         with pytest.raises(RunError) as caught:

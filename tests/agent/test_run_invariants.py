@@ -330,7 +330,8 @@ def test_an_agent_is_fit_for_another_run_after_any_ending(script: list[Any], wor
         if agent.pending_calls:
             _assert_refused_until_resolved(agent)
         again = ScriptedModel("fine")
-        agent.stream_fn, agent._hooks = again.stream, None
+        agent.stream_fn = again.stream
+        agent._set(hooks=None)
         agent.clear_all_queues()
         assert agent.prompt("once more").result(20).stop == "end_turn"
 
