@@ -38,17 +38,21 @@ def abort_on_signals(abort: Callable[[], object]) -> Iterator[list[int]]:
     try:
         yield came
     finally:
-        for number, handler in before.items():
+        # After a Ctrl-C the program is about to end; the second one must find us until it has.
+        for number, handler in () if came else before.items():
             signal.signal(number, handler)
 
 
 def end_now(code: int) -> None:
     """End the program with this code, after killing every running command."""
-    process = sys.modules.get("agent_tools.process")
-    if process is not None:
-        process.kill_all(final=True)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    # Not sys.exit: a worker thread may hold a lock that the interpreter's shutdown would wait for.
-    os._exit(code)
+    try:
+        process = sys.modules.get("agent_tools.process")
+        if process is not None:
+            process.kill_all(final=True)
+        for stream in (sys.stdout, sys.stderr):
+            # RuntimeError: the signal came in the middle of a write to this very stream.
+            with suppress(OSError, ValueError, RuntimeError):
+                stream.flush()
+    finally:
+        # Not sys.exit: a worker thread may hold a lock that the interpreter's shutdown would wait for.
+        os._exit(code)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import ClassVar
 
+from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
-from rich.padding import Padding
 from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.text import Text
 
 # The sixteen colours of the terminal: readable on a dark ground and on a light one.
 _CODE_THEME = "ansi_dark"
+_CODE_INDENT = 2
+
+# One paragraph that no rule of Markdown changes: most of what models write, and twenty times faster to draw.
+_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ,.;:?!'\"()-]|(?<!  )\n(?! *-))*")
 
 
 class _Heading(Heading):
@@ -23,7 +30,16 @@ class _Heading(Heading):
 
 class _CodeBlock(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Padding(code(str(self.text).rstrip("\n"), self.lexer_name), (0, 0, 0, 2))
+        text = str(self.text).rstrip("\n").expandtabs(4)
+        highlighted = _highlighter(self.lexer_name).highlight(text)
+        highlighted.rstrip()
+        narrower = options.update(width=max(1, options.max_width - _CODE_INDENT))
+        for line in highlighted.split("\n", allow_blank=True):
+            line.overflow = "fold"
+            for row in console.render_lines(line, narrower, pad=False):
+                yield Segment(" " * _CODE_INDENT)
+                yield from row
+                yield Segment.line()
 
 
 class Block:
@@ -33,10 +49,11 @@ class Block:
     """
 
     def __init__(self, markup: str) -> None:
-        self._markdown = _Markdown(markup)
+        is_plain = _PLAIN.fullmatch(markup) is not None
+        self._content = Text(" ".join(markup.split())) if is_plain else _Markdown(markup)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = [_stripped(line) for line in console.render_lines(self._markdown, options, pad=False)]
+        lines = [_stripped(line) for line in console.render_lines(self._content, options, pad=False)]
         while lines and not lines[-1]:
             lines.pop()
         start = next((place for place, line in enumerate(lines) if line), 0)
@@ -45,9 +62,10 @@ class Block:
             yield Segment.line()
 
 
-def code(text: str, language: str) -> Syntax:
-    """Program text, coloured when the language is known."""
-    return Syntax(text, language or "text", theme=_CODE_THEME, background_color="default", word_wrap=True)
+@functools.lru_cache(maxsize=32)
+def _highlighter(language: str) -> Syntax:
+    """Colours programs of one language; what is not known stays as it is."""
+    return Syntax("", language or "text", theme=_CODE_THEME, background_color="default")
 
 
 class _Markdown(Markdown):
@@ -59,7 +77,20 @@ class _Markdown(Markdown):
     }
 
     def __init__(self, markup: str) -> None:
-        super().__init__(markup, code_theme=_CODE_THEME, hyperlinks=False)
+        # What rich's own constructor does, but for the parser: it makes one for each text, which takes as
+        # long as all the rest.
+        self.markup = markup
+        self.parsed = _parser().parse(markup)
+        self.code_theme = self.inline_code_theme = _CODE_THEME
+        self.justify = None
+        self.style = "none"
+        self.hyperlinks = False
+        self.inline_code_lexer = None
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt().enable("strikethrough").enable("table")
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:

@@ -36,6 +36,9 @@ class MarkdownBlocks:
     def add(self, text: str) -> list[str]:
         """The blocks that this piece completes."""
         self.scanned += len(text)
+        if "\n" not in text:
+            self._pieces.append(text)
+            return []
         *complete, rest = text.split("\n")
         for line in complete:
             self._pieces.append(line)

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from agent.known_models import catalogue_source, known_models
 from agent.cli.amounts import short_count
+from agent.known_models import catalogue_source, known_models
 from agent.models import Model
 
 _HEAD = ("model", "context", "output", "$/M in", "$/M out", "cached", "images", "thinking")

@@ -25,8 +25,8 @@ _FRAMES_PER_SECOND = 10
 class RichRenderer:
     """Thinking dimmed, answers as Markdown while they stream, tool calls in a few lines, totals at the end.
 
-    Finished parts are printed once and scroll away; only the last one is drawn again, at most ten times a
-    second, so a delta costs about the same however long the answer is and however fast it comes. On a
+    Finished parts are printed once and scroll away; only the last one is drawn again. That happens ten times
+    a second, so a delta costs about the same however long the answer is and however fast it comes. On a
     console that is no terminal nothing is drawn twice. With `prompts`, what begins a run is shown as well.
 
     Threads: called on the agent's worker thread; a thread of its own draws from `agent_start` to
@@ -48,6 +48,7 @@ class RichRenderer:
         self._on_closed = on_closed
         self._lock = threading.Lock()
         self._live: Live | None = None
+        self._finished: list[RenderableType] = []
         self._painter: _Painter | None = None
 
     def __call__(self, event: Event) -> None:
@@ -83,16 +84,23 @@ class RichRenderer:
             self._on_closed()
 
     def _show(self, parts: list[RenderableType], is_last: bool = False) -> None:
+        """Print what is finished, on a terminal with the next frame: each printing draws that once more."""
+        self._finished += parts
         if is_last:
             self._end_live()
-        elif parts and self._live is not None:
-            self._live.update(self._frame())  # else a part that is now finished would be seen twice
-        if parts:
-            self.console.print(*parts, sep="\n")
+        if self._live is None:
+            self._print_finished()
 
     def _paint(self) -> None:
-        if self._live is not None:
-            self._live.update(self._frame(), refresh=True)
+        if self._live is None:
+            return
+        self._live.update(self._frame(), refresh=not self._finished)
+        self._print_finished()
+
+    def _print_finished(self) -> None:
+        finished, self._finished = self._finished, []
+        if finished:
+            self.console.print(*finished, sep="\n")
 
     def _frame(self) -> RenderableType:
         return Bottom([*self._view.live(), self._view.status()])

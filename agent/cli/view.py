@@ -90,15 +90,17 @@ class RunView:
         self._usage: Usage = ZERO_USAGE
         self._has_answered = False
         self._has_streamed = False
+        self._is_answering = False
         self._preparing = ("", 0)
 
     # -- what is printed once --------------------------------------------------------------------------
 
     def feed(self, event: Event) -> list[RenderableType]:
         """What this event completes, with an empty line before each part."""
-        if self.is_foreign(event):
+        if self._is_running and event.run_id != self._run_id:
             return []
-        return self.spaced(self._parts(event))
+        parts = self._update(event.stream_event) if type(event) is MessageUpdate else self._parts(event)
+        return self.spaced(parts) if parts else parts
 
     def is_foreign(self, event: Event) -> bool:
         """True for an event of a run inside the one that is shown."""
@@ -121,8 +123,6 @@ class RunView:
 
     def _parts(self, event: Event) -> list[RenderableType]:
         match event:
-            case MessageUpdate():
-                return self._update(event.stream_event)
             case MessageStart():
                 return self._message_start(event.message)
             case MessageEnd(message=AssistantMessage() as message):
@@ -155,11 +155,10 @@ class RunView:
         self._waits = ""
         match event:
             case TextDelta():
-                self._has_streamed = True
-                thoughts = self._flush_thoughts()
+                thoughts = [] if self._is_answering else self._begin_answer()
                 return thoughts + [Block(block) for block in self._answer.add(clean(event.delta))]
             case ThinkingDelta():
-                answer = self._flush_answer()
+                answer = self._flush_answer() if self._is_answering else []
                 return answer + [_thought(block) for block in self._thoughts.add(clean(event.delta))]
             case ThinkingEnd():
                 return self._flush_thoughts()
@@ -170,6 +169,10 @@ class RunView:
                 name, size = self._preparing
                 self._preparing = (name, size + len(event.delta))
         return []
+
+    def _begin_answer(self) -> list[RenderableType]:
+        self._is_answering = self._has_streamed = True
+        return self._flush_thoughts()
 
     def _message_start(self, message: Any) -> list[RenderableType]:
         if isinstance(message, UserMessage):
@@ -226,6 +229,7 @@ class RunView:
         return self._flush_thoughts() + self._flush_answer()
 
     def _flush_answer(self) -> list[RenderableType]:
+        self._is_answering = False
         return [Block(block) for block in self._answer.end()]
 
     def _flush_thoughts(self) -> list[RenderableType]:
@@ -233,6 +237,7 @@ class RunView:
 
     def _forget_open(self) -> None:
         self._answer, self._thoughts = MarkdownBlocks(), MarkdownBlocks()
+        self._is_answering = False
         self._preparing = ("", 0)
 
     # -- what still changes ----------------------------------------------------------------------------

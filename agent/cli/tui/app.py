@@ -44,6 +44,8 @@ _QUEUE_ROWS = 4
 _LEAVE_SECONDS = 2.0
 # Esc begins the codes of other keys; those arrive within a few milliseconds, over a slow line in fifty.
 _ESC_SECONDS = 0.05
+# What was typed before is read at once; nobody presses Ctrl+J so soon.
+_EARLY_SECONDS = 0.1
 # What is longer is shown as a label until it is sent: a line of a thousand lines can't be edited anyway.
 _LONG_PASTE_LINES = 12
 _LONG_PASTE_CHARACTERS = 2000
@@ -115,6 +117,7 @@ class InteractiveApp:
 
     async def _run(self) -> int:
         self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
         self.app.after_render += self._load_once
         return await self.app.run_async(handle_sigint=False)
 
@@ -142,6 +145,7 @@ class InteractiveApp:
         for action in early:
             action()
         self.app.invalidate()
+        self.wake()
 
     def _later(self, action: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -211,6 +215,8 @@ class InteractiveApp:
         text = self._take_line()
         if not text.strip():
             return
+        if self._session is not None and self._session.asking.refuse(text):
+            return
         command = text.split(None, 1)[0]
         if command in COMMANDS or command in NOT_YET:
             self._command(command, text[text.index(command) + len(command) :].strip())
@@ -223,6 +229,13 @@ class InteractiveApp:
             self._with_session(lambda session: session.follow_up(text))
         else:
             self._with_session(lambda session: session.send(text))
+
+    def newline(self) -> None:
+        """Begin a new line, or submit: an Enter from before the terminal was ours came in as a line feed."""
+        if self._loop.time() < self._began + _EARLY_SECONDS:
+            self.submit()
+        else:
+            self.buffer.newline(copy_margin=False)
 
     def _take_line(self) -> str:
         typed = self.buffer.text
@@ -316,6 +329,16 @@ class InteractiveApp:
             self.buffer.cursor_position = len(self.buffer.text)
         self.app.invalidate()
 
+    def answer(self, key: str) -> None:
+        """A key that may answer a question; else it is for the line."""
+        if self._session is None or not self._session.asking.key(key):
+            self.buffer.insert_text(key)
+
+    @property
+    def is_asked(self) -> bool:
+        """True while a question waits for its answer."""
+        return self._session is not None and bool(self._session.asking.hint)
+
     def take_back(self) -> None:
         """Put the message that was queued last back into the line."""
         if self._session is not None:
@@ -356,6 +379,11 @@ class InteractiveApp:
             )
 
         queue = Window(FormattedTextControl(self._queue), dont_extend_height=True)
+        asked = Window(
+            FormattedTextControl(lambda: [("class:warning", self._frame.asked if self._frame else "")]),
+            dont_extend_height=True,
+            wrap_lines=True,
+        )
         line = Window(
             BufferControl(self.buffer),
             height=lambda: Dimension(min=1, max=_INPUT_ROWS),
@@ -368,6 +396,7 @@ class InteractiveApp:
                 shown("live"),
                 shown("status"),
                 ConditionalContainer(queue, Condition(lambda: self.has_queued)),
+                ConditionalContainer(asked, Condition(lambda: self.is_asked)),
                 Window(char="─", height=1, style="class:dim"),
                 line,
                 CompletionsMenu(max_height=8, scroll_offset=1),
@@ -391,8 +420,13 @@ class InteractiveApp:
     def _footer(self) -> StyleAndTextTuples:
         if self._hint:
             return [("class:warning", self._hint)]
-        words = self._session.footer() if self._session is not None else ["starting"]
-        return [("class:dim", " · ".join([*words, _short_folder(self._options.cwd)]))]
+        words = self._session.footer() if self._session is not None else {"model": "starting"}
+        words["folder"] = _short_folder(self._options.cwd)
+        width = self._columns()
+        for least in ("tokens", "folder", "thinking", "cost", "context"):
+            if len(" · ".join(words.values())) > width:
+                words.pop(least, None)
+        return [("class:dim", " · ".join(words.values()))]
 
 
 def _short_folder(path: str) -> str:
@@ -412,8 +446,10 @@ class _signals:
         restore = _terminal_restorer()
 
         def end(number: int, frame: object) -> None:
-            restore()
-            end_now(128 + number)
+            try:
+                restore()
+            finally:
+                end_now(128 + number)
 
         self._before = [signal.signal(number, end) for number in self._numbers]
 

@@ -29,6 +29,12 @@ def key_bindings(app: InteractiveApp) -> KeyBindings:
         else:
             app.submit()
 
+    for letter in "yna":
+
+        @keys.add(letter, filter=is_empty & Condition(lambda: app.is_asked))
+        def _(event: KeyPressEvent) -> None:
+            app.answer(event.data)
+
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
         if app.is_busy:
@@ -38,7 +44,7 @@ def key_bindings(app: InteractiveApp) -> KeyBindings:
 
     @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:
-        app.buffer.newline(copy_margin=False)
+        app.newline()
 
     @keys.add("escape")
     def _(event: KeyPressEvent) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,8 +19,10 @@ from agent.agent import Agent
 from agent.cli import amounts
 from agent.cli.markdown import Block
 from agent.cli.model_choice import opened_model
+from agent.cli.permissions import NO, Answer, Question
 from agent.cli.plain import clean, one_line
 from agent.cli.setup import opened_agent
+from agent.cli.tui.asking import Asking
 from agent.cli.tui.outbox import Kind, Outbox
 from agent.cli.tui.screen import Fragments, to_ansi, to_fragments
 from agent.cli.tui.shell import ShellCommands
@@ -40,6 +42,7 @@ class Frame:
     live: Fragments = field(default_factory=list)
     status: Fragments = field(default_factory=list)
     queued: list[str] = field(default_factory=list)
+    asked: str = ""
     returned: list[str] = field(default_factory=list)
     is_running: bool = False
 
@@ -52,8 +55,16 @@ class Session:
     Finished parts are drawn on the worker: a long one holds up the run and not the keyboard.
     """
 
-    def __init__(self, agent: Agent, cwd: str, width: Callable[[], int], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        cwd: str,
+        width: Callable[[], int],
+        wake: Callable[[], None],
+        notes: Iterable[str] = (),
+    ) -> None:
         self.agent = agent
+        self.asking = Asking(self._show)
         self._cwd = cwd
         self._width = width
         self._wake = wake
@@ -63,7 +74,7 @@ class Session:
         self._shell = ShellCommands(cwd)
         self._silent: list[UserMessage] = []  # shown already, when a command was run
         self._printed: list[str] = []
-        self._notes: deque[tuple[str, str]] = deque()  # from any thread, also where the lock is held
+        self._notes = deque((note, "dim") for note in notes)  # from any thread, also where the lock is held
         self._returned: list[str] = []
         self._spent: Usage = ZERO_USAGE
         self._context_tokens = 0
@@ -118,6 +129,7 @@ class Session:
             to_fragments(live, width, rows) if live else [],
             to_fragments(status, width, 1) if status else [],
             [f"{queued.kind}: {queued.message.text}" for queued in self._outbox.waiting()],
+            self.asking.hint,
             returned,
             running or self._shell.is_running,
         )
@@ -188,14 +200,19 @@ class Session:
         if parts:
             self._printed.append(to_ansi(parts, self._width()))
 
+    def _show(self, parts: Sequence[RenderableType]) -> None:
+        """Print parts from any thread."""
+        with self._lock:
+            self._print(self._view.spaced(parts))
+        self._wake()
+
     # -- what is asked for by name ---------------------------------------------------------------------
 
     def shell(self, command: str, shared: bool) -> None:
         """Run a command of the person's; its output is shown and, when shared, told to the model."""
 
         def done(parts: Sequence[RenderableType], told: str) -> None:
-            with self._lock:
-                self._print(self._view.spaced(parts))
+            self._show(parts)
             if shared:
                 self._tell(UserMessage(told))
             self._wake()
@@ -276,17 +293,17 @@ class Session:
         self._silent.clear()
         self.note("the conversation is forgotten")
 
-    def footer(self) -> list[str]:
-        """Model, thinking level, tokens, context used and cost."""
+    def footer(self) -> dict[str, str]:
+        """Model, thinking level, tokens, context used and cost, by these names."""
         model = self.agent.model
         assert model is not None
-        words = [f"{model.provider}/{model.id}", f"thinking {self._level()}"]
+        words = {"model": f"{model.provider}/{model.id}", "thinking": f"thinking {self._level()}"}
         spent = self._total()
         if spent.total_tokens:
-            words.append(amounts.tokens(spent))
+            words["tokens"] = amounts.tokens(spent)
         share = 100 * self._context_tokens / model.context_window if model.context_window else 0
-        words.append(f"{share:.0f}% of {amounts.short_count(model.context_window)}")
-        words.append(amounts.cost(spent))
+        words["context"] = f"{share:.0f}% of {amounts.short_count(model.context_window)}"
+        words["cost"] = amounts.cost(spent)
         return words
 
     def _total(self) -> Usage:
@@ -311,13 +328,20 @@ def _first_sentence(text: str) -> str:
 def opened_session(options: Any, width: Callable[[], int], wake: Callable[[], None]) -> Iterator[Session]:
     """The session for parsed options, open while the context lasts."""
     session: Session | None = None
+    notes: list[str] = []
+
+    def tell(text: str) -> None:
+        notes.append(text) if session is None else session.note(text)
+
+    def ask(question: Question) -> Answer:
+        return NO if session is None else session.asking.ask(question)
 
     def on_retry(attempt: int, delay: float, error: str) -> None:
         if session is not None:
             session.on_retry(attempt, delay, error)
 
-    with opened_agent(options, on_retry=on_retry) as agent:
-        session = Session(agent, options.cwd, width, wake)
+    with opened_agent(options, tell=tell, ask=ask, on_retry=on_retry) as agent:
+        session = Session(agent, options.cwd, width, wake, notes)
         handler = _Notes(session)
         logger = logging.getLogger("agent")
         logger.addHandler(handler)

@@ -1,0 +1,90 @@
+"""Questions of the permissions, asked where the person types."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from agent.cli.asking import body, headline
+from agent.cli.permissions import ALWAYS, NO, YES, Answer, Question
+from agent.cli.plain import clean
+
+# Who was typing when the question came means these letters for the line.
+_UNREAD_SECONDS = 0.4
+_STYLES = {"+": "green", "-": "red"}
+_ANSWERS = {"y": YES, "n": NO, "a": ALWAYS}
+
+
+class Asking:
+    """Puts one question at a time, and waits for its answer.
+
+    Threads: `ask` is called on a run's threads and waits there; the terminal's thread reads `hint` and
+    answers. `show(parts)` prints and may be called from both.
+    """
+
+    def __init__(self, show: Callable[[Sequence[RenderableType]], None]) -> None:
+        self._show = show
+        self._one = threading.Lock()
+        self._question: Question | None = None
+        self._since = 0.0
+        self._answer = NO
+        self._answered = threading.Event()
+
+    def ask(self, question: Question) -> Answer:
+        """The answer; no, when the run is aborted meanwhile."""
+        with self._one:
+            self._answer = NO
+            self._answered.clear()
+            self._since = time.monotonic()
+            self._question = question
+            self._show([_question(question)])
+            remove = question.cancel.on_cancel(self._answered.set)
+            try:
+                self._answered.wait()
+            finally:
+                remove()
+                self._question = None
+            said = self._answer
+            self._show([Text("  allowed" if said.allowed else "  refused", "dim")])
+            return said
+
+    @property
+    def hint(self) -> str:
+        """What the person can do now; empty when nothing is asked."""
+        question = self._question
+        if question is None:
+            return ""
+        always = f" · a always: {', '.join(question.rules)}" if question.rules else ""
+        return f"y yes · n no{always} · or say what to do instead"
+
+    def key(self, key: str) -> bool:
+        """Answer by one key; False when it is none, or was typed before anybody could read the question."""
+        question = self._question
+        if question is None or key not in _ANSWERS or time.monotonic() < self._since + _UNREAD_SECONDS:
+            return False
+        if key == "a" and not question.rules:
+            return False
+        self._settle(_ANSWERS[key])
+        return True
+
+    def refuse(self, reason: str) -> bool:
+        """Answer no, and tell the model why; False when nothing is asked."""
+        if self._question is None:
+            return False
+        self._settle(Answer(False, reason=reason))
+        return True
+
+    def _settle(self, answer: Answer) -> None:
+        self._answer = answer
+        self._answered.set()
+
+
+def _question(question: Question) -> Text:
+    rows = [(f"? {headline(question)}", "bold yellow")]
+    rows += [(f"  {row}", _STYLES.get(row[:1], "")) for row in body(question)]
+    rows.append((f"  {question.why}", "dim"))
+    return Text("\n").join(Text(clean(text), style) for text, style in rows)
