@@ -97,6 +97,7 @@ class ActiveRun:
         config.mirror = self._conversation.mirror
         config.replace_history = self._replace_history
         config.park = self._wait_parked if job.parks else None
+        config.news = self
         if job.output is not None:
             config.answer_tools = (job.output.tool,)
             config.hooks = merge_hooks(job.output.hooks, config.hooks)
@@ -120,8 +121,7 @@ class ActiveRun:
 
     def _poll(self, poll: Callable[[int], list[Message]]) -> list[Message]:
         """What is queued, for the next turn; that it was queued is told before it leaves the queue."""
-        if self._inbox.news:
-            self._tell_news()
+        self.tell_news()
         return poll(self._outcome.turns + 1)
 
     def _wait_parked(self, cancel: CancelToken) -> Sequence[Message]:
@@ -137,8 +137,14 @@ class ActiveRun:
 
     # -- events ----------------------------------------------------------------------------------------
 
-    def _tell_news(self) -> None:
-        """Tell what has come in from other threads since the last event."""
+    def listen(self, wake: Callable[[], object] | None) -> None:
+        """Call `wake` when there is something to tell; for those who wait meanwhile."""
+        self._inbox.listen(wake)
+
+    def tell_news(self) -> None:
+        """Tell what has come in from other threads since the last event, if anything."""
+        if not self._inbox.news:
+            return
         events, queues = self._inbox.take_news()
         for event in events:
             self._tell(event)
@@ -148,7 +154,7 @@ class ActiveRun:
     def _tell(self, event: Event) -> None:
         """Bring the state up to an event, then tell every subscriber of it."""
         if self._inbox.news and type(event) is not AgentStart:
-            self._tell_news()
+            self.tell_news()
         members = self._audience.members
         if event.run is not self._run:  # of a run inside this one
             members = tuple(member for member in members if member.hears_children)

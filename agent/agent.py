@@ -481,8 +481,7 @@ class Agent:
         on_event: Subscriber | None = None,
     ) -> tuple[str, AssistantMessage]:
         """Like `simple_prompt`; also gives the message, and tells `on_event` of it while it comes in."""
-        with self._lock:
-            settings = replace(self._settings)
+        settings = self._settings
         chosen = resolve_model(model) or settings.model
         if chosen is None:
             raise ConfigurationError("no model selected: the agent has none, and none was given")
@@ -711,7 +710,7 @@ class Agent:
         return Job(
             run=Run(metadata, self._key),
             prompts=prompts,
-            settings=replace(self._settings),
+            settings=self._settings,
             stream_fn=self._stream_fn_of(self._settings),
             tools=self._tools,
             context=context,

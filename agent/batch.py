@@ -24,12 +24,16 @@ def run_batch(
 ) -> tuple[list[ToolResultMessage], bool]:
     """Run the prepared calls; their results in call order, and whether all of them ask to stop."""
     crew = _Crew(batch, record, limits, prepared[0].index if prepared else 0)
+    if record.news is not None:
+        record.news.listen(crew.wake)
     try:
         for item in prepared:
             crew.begin(item)
         while crew.running:
             crew.settle_next()
     finally:
+        if record.news is not None:
+            record.news.listen(None)
         for execution in crew.running:  # only when a listener raised
             execution.abandon()
     return crew.told, bool(crew.told) and crew.terminate
@@ -80,6 +84,14 @@ class _Crew:
         self.running.remove(execution)
         self._settle(execution.item, result)
 
+    def wake(self) -> None:
+        """There is something to tell; may be called from any thread."""
+        self._inbox.put(None)
+
+    def _tell_news(self) -> None:
+        if self._record.news is not None:
+            self._record.news.tell_news()
+
     def _has_room_for(self, item: PreparedCall) -> bool:
         return item.may_run_beside_others and (self._slots is None or len(self.running) < self._slots)
 
@@ -91,9 +103,13 @@ class _Crew:
                     return execution, result
             waits = [wait for execution in self.running if (wait := execution.remaining()) is not None]
             try:
-                execution, kind, value = self._inbox.get(timeout=min(waits, default=None))
+                said = self._inbox.get(timeout=min(waits, default=None))
             except Empty:
                 continue
+            if said is None:
+                self._tell_news()
+                continue
+            execution, kind, value = said
             result = execution.hear(kind, value, self._report)
             if result is not None:
                 return execution, result

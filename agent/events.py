@@ -218,8 +218,8 @@ class AgentParked(Event):
 class QueueUpdate(Event):
     """A queue of the agent has changed; both as they are now, oldest first.
 
-    Told during runs, at the latest before the run's next event; what changed between two runs is told at the
-    beginning of the next.
+    Told during runs: at once while tools run, else before the run's next event. What changed between two runs
+    is told at the beginning of the next.
     """
 
     steering: list[Message] = field(default_factory=list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Literal
 
 from agent.cancel import CancelToken
@@ -75,6 +76,7 @@ class Inbox:
         self._takes_replies = False
         self._heard: list[Event] = []
         self._queues_changed = False
+        self._wake_listener: Callable[[], object] | None = None
         self.news = False
         self._steering_mode = checked_mode("steering_mode", steering_mode)
         self._follow_up_mode = checked_mode("follow_up_mode", follow_up_mode)
@@ -194,11 +196,18 @@ class Inbox:
 
     # -- news ------------------------------------------------------------------------------------------
 
+    def listen(self, wake: Callable[[], object] | None) -> None:
+        """Call `wake` when there is news, at once if there is some now; None ends that. It must not block."""
+        with self._lock:
+            self._wake_listener = wake
+            if self.news and wake is not None:
+                wake()
+
     def hear(self, event: Event) -> None:
         """Keep an event of a run that was started inside one of this agent's, to be told by its worker."""
         with self._lock:
             self._heard.append(event)
-            self.news = True
+            self._tell_listener()
 
     def take_news(self) -> tuple[list[Event], tuple[list[Message], list[Message]] | None]:
         """The events heard since, and the two queues if they have changed."""
@@ -219,11 +228,12 @@ class Inbox:
         return receipt
 
     def _deliver(self, queue: _Queue, mode: str, turn: int) -> list[Message]:
+        if not queue:
+            return []
         taken = [queue.popleft() for _ in range(len(queue) if mode == "all" else min(1, len(queue)))]
         for _, receipt in taken:
             receipt.deliver(turn)
-        if taken:
-            self._changed()
+        self._changed()
         return [message for message, _ in taken]
 
     def _give_back(self, queue: _Queue) -> list[Message]:
@@ -236,8 +246,14 @@ class Inbox:
         return [message for message, _ in returned]
 
     def _changed(self) -> None:
-        self._queues_changed = self.news = True
+        self._queues_changed = True
+        self._tell_listener()
         self._arrived.notify_all()
+
+    def _tell_listener(self) -> None:
+        self.news = True
+        if self._wake_listener is not None:
+            self._wake_listener()
 
     def _wake(self) -> None:
         with self._lock:

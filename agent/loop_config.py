@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from agent.cancel import CancelToken
 from agent.events import Event
@@ -19,6 +19,16 @@ from agent.runs import RunMetadata
 Emit = Callable[[Event], object]
 Poll = Callable[[], Sequence[Message]]
 Mirror = Callable[[Message | None, Message | None], object]
+
+
+class News(Protocol):
+    """What comes in from other threads and is to be told by the run's own."""
+
+    def listen(self, wake: Callable[[], object] | None) -> None:
+        """Call `wake`, on any thread, when there is something to tell; None ends that."""
+
+    def tell_news(self) -> None:
+        """Tell what has come in."""
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class LoopConfig:
     mirror: Mirror | None = field(default=None, kw_only=True)
     replace_history: Callable[[Sequence[Message]], object] | None = field(default=None, kw_only=True)
     park: Callable[[CancelToken], Sequence[Message]] | None = field(default=None, kw_only=True)
+    news: News | None = field(default=None, kw_only=True)
     answer_tools: Sequence[Any] = field(default=(), kw_only=True)
     fallbacks: Sequence[Model] = field(default=(), kw_only=True)
     api_key: str = field(default="", kw_only=True)

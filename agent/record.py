@@ -17,12 +17,13 @@ class Record:
     its time and run already.
     """
 
-    __slots__ = ("_clock", "_mirror", "_replace", "_run", "emit", "messages", "new", "usage")
+    __slots__ = ("_clock", "_mirror", "_replace", "_run", "emit", "messages", "new", "news", "usage")
 
     def __init__(self, history: Sequence[Message], config: LoopConfig, emit: Emit) -> None:
         self.messages: list[Message] = list(history)
         self.new: list[Message] = []
         self.usage = ZERO_USAGE
+        self.news = config.news
         self._clock = config.clock
         self._run = config.run
         self._mirror = config.mirror

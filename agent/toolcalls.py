@@ -184,7 +184,8 @@ class Batch:
             item.refused = ToolResult(f"{_DENIED}: {_text(error)}", is_error=True)
 
 
-Said = tuple["Execution", Literal["update", "event", "usage", "done", "failed", "cancelled"], Any]
+Said = tuple["Execution", Literal["update", "event", "usage", "done", "failed", "cancelled"], Any] | None
+"""Which call says what; None: there is something to tell that no call says."""
 
 
 class Execution:

@@ -153,6 +153,24 @@ def test_the_queues_are_told_when_they_change_during_a_run() -> None:
     assert {event.run_id for event in events} == {events[0].run_id}
 
 
+def test_a_change_is_told_at_once_while_a_tool_runs() -> None:
+    entered, told = threading.Event(), threading.Event()
+
+    @tool
+    def wait() -> str:
+        """Wait for the news."""
+        entered.set()
+        return "heard" if told.wait(10) else "never told"
+
+    with agent_of([tool_call("wait")], "ok", "ok", tools=[wait]) as agent:
+        agent.subscribe(lambda event: told.set() if isinstance(event, QueueUpdate) else None)
+        run = agent.prompt("hi")
+        assert entered.wait(10)
+        agent.follow_up("f")
+        assert run.wait(10)
+    assert agent.state.messages[2].text == "heard"  # type: ignore[union-attr]
+
+
 def test_what_was_queued_before_the_run_is_told_at_its_beginning() -> None:
     events: list[Event] = []
     with agent_of("one") as agent:
@@ -197,7 +215,8 @@ def test_taking_a_message_back_is_told() -> None:
         agent.update_tools(lambda tools: tools.add(hesitate))
         agent.subscribe(events.append)
         agent.run("hi")
-    assert queues(events) == [(["s"], []), ([], [])]
+    assert queues(events)[-2:] == [(["s"], []), ([], [])]
+    assert all(len(steering) + len(follow_ups) <= 1 for steering, follow_ups in queues(events))
 
 
 def test_the_lists_of_an_update_are_copies() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -531,3 +532,49 @@ def test_the_error_of_a_child_is_not_raised_by_the_caller() -> None:
     with agent_of([ask()], error("400 also"), tools=[helper(error("400 no"))]) as agent:
         with pytest.raises(RunError, match="400 also"):
             agent.run("hi")
+
+
+# --- in a storm ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_run_at_every_level_begins_and_ends_once_whenever_it_is_aborted(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def answer(level: int) -> Callable[[Any], Any]:
+        def said(context: Any) -> Any:
+            if level < 3 and chance.random() < 0.5:
+                return [tool_call("sub", {"prompt": "go"}, f"c{chance.random()}") for _ in range(3)]
+            return "word " * chance.randint(1, 20)
+
+        return said
+
+    def made(level: int) -> Agent:
+        below = as_tool(lambda: made(level + 1), "sub", "", parallel=chance.random() < 0.7)
+        options: dict[str, Any] = {"tools": [below], "limits": Limits(max_turns=4), "name": f"level {level}"}
+        return agent_of(*[answer(level)] * 4, **options)
+
+    events: list[Event] = []
+    queued: list[Event] = []
+    abort_at = chance.randint(1, 150)
+
+    def note(event: Event) -> None:
+        events.append(event)
+        if len(events) == abort_at:
+            agent.abort()
+
+    with made(0) as agent:
+        agent.subscribe(note)
+        end = agent.subscribe(
+            queued.append, queue=chance.randint(1, 30), drop_streaming=chance.random() < 0.5
+        )
+        run = agent.prompt("hi")
+        assert run.wait(20)
+    assert_well_formed(agent.state.messages)
+    assert isinstance(events[-1], AgentEnd)
+    assert events[-1].run_id == run.run_id
+    for run_id in {event.run_id for event in events}:
+        kinds = [event.type for event in events if event.run_id == run_id]
+        assert (kinds[0], kinds[-1]) == ("agent_start", "agent_end")
+        assert kinds.count("agent_start") == kinds.count("agent_end") == 1
+    assert len(queued) + end.dropped == len(events)
