@@ -193,18 +193,19 @@ def change_of(tool: str, arguments: Mapping[str, Any], cwd: str) -> str:
 
 def _written(arguments: Mapping[str, Any], cwd: str) -> str:
     from agent_tools.diff import generate_diff
-    from agent_tools.files import read_regular
+    from agent_tools.files import open_regular
     from agent_tools.paths import resolve
     from agent_tools.text import decode
     from agent_tools.tool import ToolFailure
 
-    content = str(arguments.get("content", ""))
+    content, old = str(arguments.get("content", "")), b""
     try:
         path = resolve(str(arguments.get("path", "")), cwd)
-        size = os.path.getsize(path) if os.path.exists(path) else 0
-        if max(size, len(content)) > _LARGEST_SHOWN:
-            return f"{size} bytes become {len(content)} characters, too many to show"
-        old = decode(read_regular(path)).display if size else ""
+        if os.path.exists(path):
+            with open_regular(path) as file:
+                old = file.read(_LARGEST_SHOWN + 1)
     except (ToolFailure, OSError, ValueError) as error:
         return str(error)
-    return generate_diff(old, content).text
+    if max(len(old), len(content)) > _LARGEST_SHOWN:
+        return f"{path} would get {len(content)} characters, too many to show"
+    return generate_diff(decode(old).display, content).text
