@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench docs tool-docs local-model doors clean
+.PHONY: help demo test lint types bench docs tool-docs pictures local-model doors clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs
 
 tool-docs: $(VENV)/.installed-dev ## make docs/tools and the snapshots of prompts from the tools as they are
 	@$(PY) scripts/make_tool_docs.py
+
+pictures: $(VENV)/.installed-dev ## make the pictures of docs/images from real runs; needs tmux
+	@$(PY) scripts/make_pictures.py
 
 local-model: $(VENV)/.installed ## fetch a small model and an engine, for tests and a try without a key (125 MB)
 	@$(PY) -m agent.local_model .local-model

@@ -12,10 +12,22 @@ from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.text import Text
+from rich.theme import Theme
 
 # The sixteen colours of the terminal: readable on a dark ground and on a light one.
 _CODE_THEME = "ansi_dark"
 _CODE_INDENT = 2
+# rich's own puts code on black, which is a hole in a light screen.
+_THEME = Theme(
+    {
+        "markdown.code": "cyan",
+        "markdown.item.bullet": "dim",
+        "markdown.item.number": "dim",
+        "markdown.hr": "dim",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
 
 # One paragraph that no rule of Markdown changes: most of what models write, and twenty times faster to draw.
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ,.;:?!'\"()-]|(?<!  )\n(?! *-))*")
@@ -53,7 +65,9 @@ class Block:
         self._content = Text(" ".join(markup.split())) if is_plain else _Markdown(markup)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = [_stripped(line) for line in console.render_lines(self._content, options, pad=False)]
+        with console.use_theme(_THEME):
+            drawn = console.render_lines(self._content, options, pad=False)
+        lines = [_stripped(line) for line in drawn]
         while lines and not lines[-1]:
             lines.pop()
         start = next((place for place, line in enumerate(lines) if line), 0)

@@ -20,7 +20,7 @@ def run_models(options: Any) -> int:
     if not found:
         print(f"agent: no model of the catalogue has {options.pattern!r} in its name", file=sys.stderr)
         return 1
-    for line in _table([_HEAD, *(_row(name, found[name]) for name in sorted(found))]):
+    for line in _table([_HEAD, *(model_row(name, found[name]) for name in sorted(found))]):
         print(line)
     source, date = catalogue_source()
     print(f"\n{len(found)} models. Prices in US dollars per million tokens, as of {date}, from {source}.")
@@ -28,7 +28,8 @@ def run_models(options: Any) -> int:
     return 0
 
 
-def _row(name: str, model: Model) -> Sequence[str]:
+def model_row(name: str, model: Model) -> Sequence[str]:
+    """The cells of one line."""
     cost = model.cost
     prices = ("unknown",) * 3 if cost is None else (_price(cost.input), _price(cost.output), _cached(cost))
     levels = [level for level in model.available_thinking_levels if level != "off"]

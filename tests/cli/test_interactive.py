@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -411,3 +412,42 @@ def test_the_prompt_needs_neither_the_agent_nor_rich_nor_a_provider() -> None:
     assert "prompt_toolkit" in loaded, ended.stderr
     heavy = {"httpx", "rich", "pydantic", "pygments", "agent.agent", "agent.providers", "agent_tools"}
     assert loaded.isdisjoint(heavy)
+
+
+def test_a_fast_stream_holds_up_neither_the_keys_nor_itself(
+    sse_server: SseServer, agent: Interactive
+) -> None:
+    """20,000 deltas at once: what is typed meanwhile arrives, and all of the answer is there once."""
+    go = threading.Event()
+    words = [f"w{n}\n\n" if n % 50 == 49 else f"w{n} " for n in range(20_000)]
+    body = [chunk({"content": word}) for word in words]
+    sse_server.play("".join(body[:10_000]), wait_for(go), "".join(body[10_000:]), *text_chunks("the end"))
+    agent.type("go" + ENTER)
+    agent.wait_for("w9949")
+    agent.type("typed meanwhile")
+    agent.wait_until(lambda: agent.line == "typed meanwhile", "what is typed")
+    go.set()
+    agent.wait_for(r"the end\n\n1 turn")
+    answer = agent.text.partition("❯ go")[2].partition("the end")[0].split()
+    assert answer == [word.strip() for word in words]
+
+
+def test_no_color_asks_for_no_colours(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(*text_chunks("`code` **bold**\n\n```python\nx = 1\n```"))
+    with Interactive(sse_server.url, tmp_path, NO_COLOR="1") as agent:
+        agent.type("go" + ENTER)
+        agent.wait_for("1 turn")
+        colours = re.findall(r"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|38|48)[;m]", agent.raw)
+        assert colours == []
+
+
+def test_a_printed_run_on_a_terminal_is_drawn_and_with_no_color_plain(
+    sse_server: SseServer, tmp_path: Path
+) -> None:
+    sse_server.play(*text_chunks("a **bold** word"), repeat=True)
+    drawn = Interactive(sse_server.url, tmp_path, "-p", "go")
+    plain = Interactive(sse_server.url, tmp_path, "-p", "go", NO_COLOR="1")
+    assert (drawn.wait_exit(), plain.wait_exit()) == (0, 0)
+    assert drawn.screen.lines[0] == "a bold word"
+    assert "\x1b[1mbold" in drawn.raw
+    assert plain.raw == "a **bold** word\r\n"

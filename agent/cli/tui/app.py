@@ -378,6 +378,10 @@ class InteractiveApp:
                 window, Condition(lambda: self._frame is not None and bool(getattr(self._frame, name)))
             )
 
+        gap = ConditionalContainer(
+            Window(height=1, dont_extend_height=True),
+            Condition(lambda: self._frame is not None and bool(self._frame.live and self._frame.status)),
+        )
         queue = Window(FormattedTextControl(self._queue), dont_extend_height=True)
         asked = Window(
             FormattedTextControl(lambda: [("class:warning", self._frame.asked if self._frame else "")]),
@@ -394,6 +398,7 @@ class InteractiveApp:
         return HSplit(
             [
                 shown("live"),
+                gap,
                 shown("status"),
                 ConditionalContainer(queue, Condition(lambda: self.has_queued)),
                 ConditionalContainer(asked, Condition(lambda: self.is_asked)),

@@ -121,6 +121,9 @@ class Session:
             status: list[RenderableType] = [self._view.status()] if running else []
         finally:
             self._lock.release()
+        asked = self.asking.hint
+        if asked:
+            status = []  # it is the person that is waited for
         if not running:
             self._go_on()
             status = self._shell.status()
@@ -129,7 +132,7 @@ class Session:
             to_fragments(live, width, rows) if live else [],
             to_fragments(status, width, 1) if status else [],
             [f"{queued.kind}: {queued.message.text}" for queued in self._outbox.waiting()],
-            self.asking.hint,
+            asked,
             returned,
             running or self._shell.is_running,
         )
