@@ -24,7 +24,7 @@ from agent.events import Event, ToolExecutionEnd
 from agent.hooks import Hooks, ToolCallInfo, ToolDecision
 from agent.limits import Limits
 from agent.loop_config import LoopConfig
-from agent.messages import AssistantMessage, Message, TextContent, ToolCall
+from agent.messages import AssistantMessage, Message, TextContent, ToolCall, default_convert_to_llm
 from agent.models import Model
 from agent.record import Record
 from agent.runs import RunResult
@@ -243,7 +243,7 @@ class AgentLoop:
         cancel = CancelToken()
         try:
             for _ in range(self.max_loop):
-                context = AgentContext(system_prompt, tuple(history), offered)
+                context = AgentContext(system_prompt, default_convert_to_llm(history), offered)
                 answer = yield from self._ask(context, cancel)
                 yield answer
                 if not answer.message.tool_calls:
