@@ -43,6 +43,14 @@ def _dispatch(arguments: Sequence[str]) -> int:
             return run_models(models_parser().parse_args(arguments[1:]))
     options = run_parser().parse_args(arguments)
     _check_folder(options)
+    if options.rpc:
+        from agent.cli.rpc import run_rpc
+
+        return run_rpc(options)
+    if options.acp:
+        from agent.cli.acp import run_acp
+
+        return run_acp(options)
     if _is_interactive(options):
         from agent.cli.tui import run_interactive
 

@@ -34,6 +34,10 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument("-p", "--prompt", help="what to do; '-' reads it from standard input")
     _shared(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per event")
+    parser.add_argument("--rpc", action="store_true", help="take commands as JSON lines (docs/rpc.md)")
+    parser.add_argument(
+        "--acp", action="store_true", help="serve an editor: Agent Client Protocol (docs/editors.md)"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print the answers alone")
     parser.add_argument("--system-prompt", metavar="TEXT", default="", help="use this instead of our own")
     parser.add_argument("--append-system-prompt", metavar="TEXT", default="", help="add this to it")

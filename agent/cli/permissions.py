@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.cancel import CancelToken
+from agent.cli.changes import planned_change
 from agent.cli.permission_files import ANSWERS_FILE, MODES, Mode, Settings, load_settings, save_answer
 from agent.cli.rules import Call, Judgement, judge, parse_rule, rules_for
 from agent.decisions import ToolCallInfo, ToolDecision
@@ -20,8 +21,6 @@ from agent.decisions import ToolCallInfo, ToolDecision
 # They change nothing; inside the working folder nobody wants to be asked for them.
 _READING = frozenset(("read", "grep", "find", "ls", "editdiff"))
 _HARMLESS = frozenset(("plan",))
-# A change this large is not read before it is allowed.
-_LARGEST_SHOWN = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,45 +166,14 @@ def _changes_nothing(call: Call) -> bool:
 
 
 def _question(info: ToolCallInfo, call: Call, why: str) -> Question:
+    change = planned_change(info.name, info.arguments, call.cwd)
     return Question(
         info.id,
         info.name,
         info.arguments,
         why,
         call.command,
-        change_of(info.name, info.arguments, call.cwd),
+        change.diff if change else "",
         rules_for(call),
         info.cancel,
     )
-
-
-def change_of(tool: str, arguments: Mapping[str, Any], cwd: str) -> str:
-    """The diff that a call of edit or write would make, or in words why there is none; else nothing."""
-    if tool == "edit":
-        from agent_tools.editdiff import editdiff_tool
-
-        result = editdiff_tool(cwd).execute(arguments)
-        return result.text if result.is_error else str(result.details["diff"])
-    if tool == "write":
-        return _written(arguments, cwd)
-    return ""
-
-
-def _written(arguments: Mapping[str, Any], cwd: str) -> str:
-    from agent_tools.diff import generate_diff
-    from agent_tools.files import open_regular
-    from agent_tools.paths import resolve
-    from agent_tools.text import decode
-    from agent_tools.tool import ToolFailure
-
-    content, old = str(arguments.get("content", "")), b""
-    try:
-        path = resolve(str(arguments.get("path", "")), cwd)
-        if os.path.exists(path):
-            with open_regular(path) as file:
-                old = file.read(_LARGEST_SHOWN + 1)
-    except (ToolFailure, OSError, ValueError) as error:
-        return str(error)
-    if max(len(old), len(content)) > _LARGEST_SHOWN:
-        return f"{path} would get {len(content)} characters, too many to show"
-    return generate_diff(decode(old).display, content).text
