@@ -170,7 +170,7 @@ class _Editor:
         from acp import PROTOCOL_VERSION
         from acp.schema import AgentCapabilities, Implementation, InitializeResponse, PromptCapabilities
 
-        from agent.cli.options import _version
+        from agent.cli.options import version
 
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
@@ -178,7 +178,7 @@ class _Editor:
                 load_session=False,
                 prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
             ),
-            agent_info=Implementation(name="steady-agent", title="Steady Agent", version=_version()),
+            agent_info=Implementation(name="steady-agent", title="Steady Agent", version=version()),
         )
 
     async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:

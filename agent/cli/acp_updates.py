@@ -23,7 +23,7 @@ from agent.messages import ImageContent
 from agent.stream import TextDelta, ThinkingDelta
 from agent.tools import ToolResult
 
-_KINDS = {
+_KINDS: dict[str, Any] = {
     "read": "read",
     "ls": "read",
     "grep": "search",

@@ -15,6 +15,7 @@ from agent.cli.plain import clean
 
 # A screen shows the call, the change and the line to answer at once.
 _MOST_ROWS = 30
+_LONGEST_ROW = 1000
 # How soon an abort ends the wait for a key, in seconds.
 _LOOK = 0.05
 _STYLES = {"+": "green", "-": "red"}
@@ -81,16 +82,21 @@ def headline(question: Question) -> str:
 
 
 def body(question: Question) -> list[str]:
-    """The command, the change or the arguments, as rows; long ones are cut in the middle and say so."""
+    """The command, the change or the arguments, as rows; what is cut of them is said."""
     text = question.command or question.diff
     if not text:
         text = "\n".join(f"{key}: {value}" for key, value in question.arguments.items() if key != "path")
-    rows = text.splitlines()
+    rows = [_cut(row) for row in text.splitlines()]
     left = len(rows) - _MOST_ROWS
     if left <= 1:
         return rows
     half = _MOST_ROWS // 2
     return [*rows[:half], f"... {left} more lines ...", *rows[-half:]]
+
+
+def _cut(row: str) -> str:
+    left = len(row) - _LONGEST_ROW
+    return row if left <= 0 else f"{row[:_LONGEST_ROW]} ... {left} more characters"
 
 
 def _wait(question: Question, descriptor: int) -> Answer:

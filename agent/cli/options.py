@@ -133,11 +133,12 @@ class _Version(argparse.Action):
     """Looks the version up when asked: reading the metadata takes longer than all other options together."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(f"{parser.prog} {_version()}")
+        print(f"{parser.prog} {version()}")
         parser.exit()
 
 
-def _version() -> str:
+def version() -> str:
+    """The version that is installed."""
     import importlib.metadata
 
     try:

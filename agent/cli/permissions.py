@@ -21,6 +21,7 @@ from agent.decisions import ToolCallInfo, ToolDecision
 # They change nothing; inside the working folder nobody wants to be asked for them.
 _READING = frozenset(("read", "grep", "find", "ls", "editdiff"))
 _HARMLESS = frozenset(("plan",))
+_TOOLS = _READING | _HARMLESS | {"bash", "edit", "write", "imageresize", "jobs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +152,21 @@ def permissions_for(
     Raises ConfigurationError for a file of rules that can't be understood.
     """
     settings = load_settings(options.cwd, environ)
-    for note in settings.notes:
+    for note in (*settings.notes, *_unknown_tools(settings)):
         tell(note)
     made = Permissions(
         settings, options.cwd, environ, mode=options.approve, default=default, ask=ask, tell=tell
     )
     return None if made.mode == "auto" and not settings.rules else made
+
+
+def _unknown_tools(settings: Settings) -> list[str]:
+    """A note for each rule about a tool that we do not have: it may be misspelt, and then does not hold."""
+    return [
+        f"the rule {rule.text} of {rule.source} is for a tool that is not known here"
+        for rule in settings.rules
+        if not any(rule.is_for(tool) for tool in _TOOLS)
+    ]
 
 
 def _changes_nothing(call: Call) -> bool:

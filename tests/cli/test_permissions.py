@@ -12,7 +12,9 @@ import pytest
 from support.command import arguments, call_chunks, environment, run_command, text_chunks
 from support.sse_server import SseServer
 
-from agent.cli.permission_files import load_settings, save_answer
+from agent.cancel import CancelToken
+from agent.cli.asking import body
+from agent.cli.permission_files import Settings, load_settings, save_answer
 from agent.cli.permissions import ALWAYS, NO, YES, Answer, Permissions, Question
 from agent.decisions import ToolCallInfo
 from agent.errors import ConfigurationError
@@ -225,8 +227,6 @@ def test_an_answer_that_can_not_be_kept_holds_all_the_same(place: Place) -> None
     (place.settings / "approvals.toml").mkdir()
     cwd = str(place.project)
     person = Person(ALWAYS)
-    from agent.cli.permission_files import Settings
-
     permissions = Permissions(Settings(), cwd, place.environ, mode="ask", ask=person, tell=place.told.append)
     assert _refusal(permissions, "bash", command="ls") is None
     assert _refusal(permissions, "bash", command="ls") is None
@@ -274,6 +274,22 @@ def test_a_broken_file_exits_with_2_and_names_it(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert str(tmp_path / ".steady-agent.toml") in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_rule_for_a_tool_that_is_not_there_is_named(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(*text_chunks("ok"))
+    (tmp_path / ".steady-agent.toml").write_text('[permissions]\ndeny = ["bsh(rm *)", "Bash(rm *)", "*"]\n')
+    ended = run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "x"))
+    (told,) = ended.stderr.splitlines()
+    assert "bsh(rm *)" in told
+
+
+def test_what_is_too_long_to_be_shown_is_said_to_be() -> None:
+    question = Question("c", "bash", {}, "", "x" * 1500 + "\n" + "a\n" * 40, "", (), CancelToken())
+    rows = body(question)
+    assert rows[0].endswith(" ... 500 more characters")
+    assert "... 11 more lines ..." in rows
+    assert len(rows) == 31
 
 
 def _at_a_terminal(url: str, project: Path, **more: str) -> pexpect.spawn:
