@@ -564,7 +564,9 @@ def test_every_tool_may_be_wrapped_and_keeps_its_place() -> None:
     tools = [AgentTool(name, "", {"type": "object"}, lambda arguments, context: "ok") for name in names]
     with Made([tool_call("a")], "done", tools=tools) as made:
         made.agent.update_tools(lambda those: [those.add(wrapped(one)) for one in those])
-        assert made.agent.state.tools.names() == names
+        kept = made.agent.state.tools
+        assert kept is not None
+        assert kept.names() == names
         made.go()
     assert calls == ["a"]
 
@@ -658,8 +660,12 @@ def test_the_stop_signal_of_a_run_is_set_when_it_has_ended() -> None:
 
 def test_a_stream_function_that_raises_ends_the_run_and_leaves_the_agent_idle() -> None:
     """L20"""
+
+    def broken(model: Any, context: Any, options: Any) -> Any:
+        raise ZeroDivisionError("division by zero")
+
     with Made("fine") as made:
-        made.agent.stream_fn = lambda model, context, options: 1 / 0
+        made.agent.stream_fn = broken
         run = made.agent.prompt("hi")
         assert made.agent.wait_for_idle(10)
         assert (run.result(0).stop, run.result(0).error) == ("error", "division by zero")
