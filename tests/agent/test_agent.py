@@ -561,9 +561,13 @@ def test_every_tool_may_be_wrapped_and_keeps_its_place() -> None:
 
         return replace(inner, execute=execute)
 
+    def wrap_all(those: ToolSet) -> None:
+        for one in those:
+            those.add(wrapped(one))
+
     tools = [AgentTool(name, "", {"type": "object"}, lambda arguments, context: "ok") for name in names]
     with Made([tool_call("a")], "done", tools=tools) as made:
-        made.agent.update_tools(lambda those: [those.add(wrapped(one)) for one in those])
+        made.agent.update_tools(wrap_all)
         kept = made.agent.state.tools
         assert kept is not None
         assert kept.names() == names
