@@ -157,7 +157,7 @@ def run_tool(tool: AnyTool, arguments: Mapping[str, Any] | str, context: Context
     """A tool's answer as a `Result`, whatever it returns or raises; on the caller's thread."""
     try:
         given = json.loads(arguments or "{}", strict=False) if isinstance(arguments, str) else arguments
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Result(f"the arguments of {tool.name} are no JSON object: {error}", is_error=True)
     try:
         return _as_result(tool.execute(given, context))

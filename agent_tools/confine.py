@@ -90,7 +90,7 @@ class Disk:
 
     def make_folders(self, path: str) -> None:
         """Make the folders above the file, above its target where it is a link."""
-        os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
+        _make_folder(os.path.dirname(os.path.realpath(path)))
 
 
 class Confined(Disk):
@@ -165,7 +165,7 @@ class Confined(Disk):
         if self._can_walk:
             with self._way(path, make=True):
                 return
-        os.makedirs(os.path.dirname(self._real(path)), exist_ok=True)
+        _make_folder(os.path.dirname(self._real(path)))
 
     @contextlib.contextmanager
     def _way(self, path: str, *, follow: bool = True, make: bool = False) -> Iterator[Place]:
@@ -324,6 +324,20 @@ class _Way:
         self._turns += 1
         if self._turns > _MOST_TURNS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
+
+
+def _make_folder(path: str) -> None:
+    """Like `os.makedirs`, which recurses and so fails on a path of a thousand folders."""
+    missing = [path]
+    while not os.path.exists(above := os.path.dirname(missing[-1])) and above != missing[-1]:
+        missing.append(above)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder)
+        except OSError:
+            # Another call may have made it; some systems say that an existing one may not be made.
+            if not os.path.isdir(folder):
+                raise
 
 
 def _existing(place: Place, path: str) -> int | None:

@@ -80,7 +80,7 @@ def _load(given: str, path: str, context: Any, reader: Reader | None, disk: Disk
         if size > MAX_EDITED_BYTES:
             limit = format_size(MAX_EDITED_BYTES)
             raise ToolFailure(f"{given} has {format_size(size)}; edit takes at most {limit}. Use bash (sed).")
-        return read_regular(path, disk)
+        return read_regular(path, disk, most=MAX_EDITED_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise not_found(given, path, disk) from None
 

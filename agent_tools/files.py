@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import secrets
 import stat
+import sys
 import threading
 import unicodedata
 import weakref
@@ -16,6 +18,7 @@ from typing import Any, BinaryIO
 
 from agent_tools.confine import DISK, Disk, Place
 from agent_tools.tool import Cancel, ToolFailure
+from agent_tools.truncate import format_size
 
 HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to repeat
 # A delegate that stores a text instead of the disk: writer(context, absolute_path, text).
@@ -23,7 +26,9 @@ Writer = Callable[[Any, str, str], object]
 
 # What says that a file cannot be replaced by another one although it may be written: a folder that takes no
 # new file or is read-only, an owner we cannot give, a file that is a mount point itself (as in containers).
-_NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
+# /proc says that a new file's folder does not exist.
+_NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT})
+_READ_BYTES = 1 << 20
 _LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
 
 
@@ -39,7 +44,7 @@ def require_regular_file(path: str, disk: Disk = DISK) -> os.stat_result:
     return status
 
 
-def open_regular(path: str, disk: Disk = DISK) -> BinaryIO:
+def open_regular(path: str, disk: Disk = DISK) -> RegularFile:
     """A file opened for reading, unbuffered; never waits for the other end of a pipe.
 
     Raises like `require_regular_file`. The kind is looked at before the opening, because a device may act on
@@ -47,7 +52,7 @@ def open_regular(path: str, disk: Disk = DISK) -> BinaryIO:
     """
     require_regular_file(path, disk)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = open(disk.open(path, flags), "rb", buffering=0)  # noqa: SIM115 the caller closes it
+    file = RegularFile(disk.open(path, flags))
     try:
         _refuse_irregular(path, os.fstat(file.fileno()))
     except BaseException:
@@ -56,10 +61,15 @@ def open_regular(path: str, disk: Disk = DISK) -> BinaryIO:
     return file
 
 
-def read_regular(path: str, disk: Disk = DISK) -> bytes:
-    """The bytes of a regular file."""
+def read_regular(path: str, disk: Disk = DISK, *, most: int = sys.maxsize) -> bytes:
+    """The bytes of a regular file; `ToolFailure` for more than `most`, whatever size it is said to have."""
+    data = bytearray()
     with open_regular(path, disk) as file:
-        return file.read()
+        while len(data) <= most and (piece := file.read(_READ_BYTES)):
+            data += piece
+    if len(data) > most:
+        raise ToolFailure(f"{path} has more than {format_size(most)}")
+    return bytes(data)
 
 
 def atomic_write(path: str, data: bytes, disk: Disk = DISK) -> None:
@@ -148,6 +158,13 @@ class _FileLock:
 
 _locks: weakref.WeakValueDictionary[Hashable, _FileLock] = weakref.WeakValueDictionary()
 _locks_guard = threading.Lock()
+
+
+class RegularFile(io.FileIO):
+    """Reads b"" where the kernel has nothing yet (`/proc/kmsg`), not None as other files that never wait."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(-1 if size is None else size) or b""
 
 
 def _lock_key(path: str) -> Hashable:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_tools.confine import Disk
+from agent_tools.files import RegularFile
 from agent_tools.pattern import Pattern
 from agent_tools.tool import ToolFailure
 
@@ -169,12 +170,16 @@ class Finder:
                 return expression.search(text, position, timeout=waits[0])
             except TimeoutError:
                 pass
+            except MemoryError:
+                raise _TooSlow from None
         for seconds in waits[1:]:
             self._check()
             try:
                 return expression.search(text, position, concurrent=True, timeout=seconds)
             except TimeoutError:
                 continue
+            except MemoryError:  # a pattern that calls itself
+                break
         raise _TooSlow
 
 
@@ -199,7 +204,7 @@ def _window_text(window: bytes) -> str:
 
 def windows_of_file(path: str, disk: Disk) -> Iterator[bytes]:
     """The lines of a file in windows of whole lines, as UTF-8 without a byte order mark."""
-    with open(disk.open(path, OPEN_FLAGS), "rb", buffering=0) as file:
+    with RegularFile(disk.open(path, OPEN_FLAGS)) as file:
         yield from windows_of_bytes(iter(lambda: file.read(_WINDOW_BYTES), b""))
 
 

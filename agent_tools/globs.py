@@ -13,6 +13,10 @@ from collections.abc import Callable
 
 # A pattern such as {a,b}{c,d}... multiplies; past this many alternatives the braces are taken as they are.
 _MAX_ALTERNATIVES = 512
+# So are braces in a pattern longer than this, or that become more text than this: reading them takes seconds.
+_MAX_BRACED, _MAX_EXPANDED = 10_000, 100_000
+
+_FOLDERS = "(?:[^/]*/)*?"  # what `**/` spans
 
 _POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -66,8 +70,14 @@ def below(pattern: str, root: str) -> str:
 
 def expand_braces(pattern: str) -> list[str]:
     """`a.{b,c}` as `a.b` and `a.c`; the pattern itself when its braces are not alternatives."""
-    expanded = _expand(pattern)
-    return expanded if len(expanded) <= _MAX_ALTERNATIVES else [pattern]
+    if len(pattern) > _MAX_BRACED:
+        return [pattern]
+    try:
+        expanded = _expand(pattern)
+    except RecursionError:  # groups in groups in groups
+        return [pattern]
+    fits = len(expanded) <= _MAX_ALTERNATIVES and sum(map(len, expanded)) <= _MAX_EXPANDED
+    return expanded if fits else [pattern]
 
 
 def _expand(pattern: str) -> list[str]:
@@ -123,40 +133,43 @@ def translate(pattern: str) -> str:
     """
     segments = pattern.split("/")
     last = len(segments) - 1
-    out: list[str] = []
+    # The pattern in runs of segments, with a `**/` before each run but the first. The first place where a run
+    # fits leaves the most to what follows, so no other is tried (`(?>`): trying them all takes for ever.
+    runs = [""]
     for index, segment in enumerate(segments):
-        if segment == "**":
-            if index < last:
-                out.append("(?:.*/)?")
-            else:
-                out.append(".+")
-        else:
-            out.append(_translate_segment(segment) + ("/" if index < last else ""))
-    return "".join(out)
+        if segment != "**":
+            runs[-1] += _translate_segment(segment) + ("/" if index < last else "")
+        elif index == last:
+            runs[-1] += ".+"
+        elif runs[-1] or len(runs) == 1:
+            runs.append("")
+    middle = "".join(f"(?>{_FOLDERS}{run})" for run in runs[1:-1])
+    return runs[0] + middle + (_FOLDERS + runs[-1] if len(runs) > 1 else "")
 
 
 def _translate_segment(segment: str) -> str:
-    out: list[str] = []
+    # The texts between the stars; each but the last stays where it is found first, as above.
+    pieces = [""]
     position = 0
     while position < len(segment):
         character = segment[position]
         position += 1
         if character == "*":
-            if out[-1:] != ["[^/]*"]:
-                out.append("[^/]*")
+            pieces.append("")
         elif character == "?":
-            out.append("[^/]")
+            pieces[-1] += "[^/]"
         elif character == "[":
             text, position = _translate_class(segment, position)
-            out.append(text)
+            pieces[-1] += text
         elif character == "\\":
             if position == len(segment):
                 raise BadGlob("a backslash at the end of a glob")
-            out.append(re.escape(segment[position]))
+            pieces[-1] += re.escape(segment[position])
             position += 1
         else:
-            out.append(re.escape(character))
-    return "".join(out)
+            pieces[-1] += re.escape(character)
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
+    return pieces[0] + middle + ("[^/]*" + pieces[-1] if len(pieces) > 1 else "")
 
 
 def _translate_class(segment: str, position: int) -> tuple[str, int]:

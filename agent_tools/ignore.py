@@ -27,6 +27,8 @@ ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 
 # A line `*.ext`: the commonest kind of rule, answered by a dictionary instead of an expression.
 _SUFFIX_RULE = re.compile(r"\*(\.[^*?\[\\/.]+)")
+# A longer .gitignore is no list of rules but a trap; the largest ones in use have some tens of kilobytes.
+_MOST_RULES = 1 << 18
 _PLAIN = re.compile(r"[^*?\[\\]+")
 
 
@@ -277,7 +279,7 @@ def _runs(names: list[str]) -> Iterator[list[str]]:
 def _read_rules(folder: str, cut: int, disk: Disk) -> _RuleFile | None:
     try:
         # File names reach us in the same form: bytes that are not UTF-8 as lone surrogates.
-        text = os.fsdecode(read_regular(os.path.join(folder, ".gitignore"), disk))
+        text = os.fsdecode(read_regular(os.path.join(folder, ".gitignore"), disk, most=_MOST_RULES))
     except (OSError, ToolFailure):
         return None
     rules = parse_rules(text)

@@ -29,6 +29,8 @@ _FUZZY_BRACE = regex.compile(
     """
 )
 _ANY_CASE = "(?i)"
+# Reading a longer one can take seconds to minutes, and nothing can stop that.
+_MOST_CHARACTERS = 4000
 _HEX_ESCAPE = regex.compile(r"\\x\{([0-9a-fA-F]{1,6})\}")
 
 
@@ -68,6 +70,10 @@ class Pattern:
 @functools.lru_cache(maxsize=64)
 def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
     """Read a pattern; raises ToolFailure with the place of the mistake and a way out."""
+    if len(source) > _MOST_CHARACTERS:
+        raise ToolFailure(
+            f"the pattern has {len(source)} characters; at most {_MOST_CHARACTERS} are searched for"
+        )
     text = regex.escape(source, special_only=True) if literal else _tamed(source)
     if text.startswith(_ANY_CASE) and not literal:
         text, ignore_case = text.removeprefix(_ANY_CASE), True

@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -174,11 +174,15 @@ class Tool(Generic[A]):
             parsed = self._parse(arguments)
             if context.cancel.is_set():
                 raise ToolFailure(f"{self.name} was aborted before it started")
-            return self._function(parsed, context)
+            return _sendable(self._function(parsed, context))
         except ToolFailure as failure:
             return _failed(str(failure))
         except OSError as error:
             return _failed(f"{self.name} failed: {_os_error_text(error)}")
+        except RecursionError:
+            return _failed(
+                f"{self.name} failed: its arguments, or the links of a path, are nested too deeply"
+            )
         except Exception as error:
             logger.exception("the tool %s failed unexpectedly", self.name)
             return _failed(f"{self.name} failed: {type(error).__name__}: {error}")
@@ -206,9 +210,21 @@ class Tool(Generic[A]):
             raise ToolFailure(_validation_text(error)) from None
 
 
+def _sendable(result: Result) -> Result:
+    """The result with valid UTF-8 in its texts: they may quote a path that has none."""
+    if all(_valid(block.text) == block.text for block in result.content if isinstance(block, TextBlock)):
+        return result
+    blocks = (TextBlock(_valid(b.text)) if isinstance(b, TextBlock) else b for b in result.content)
+    return replace(result, content=tuple(blocks))
+
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _failed(text: str) -> Result:
     """A failure that can be sent whatever it quotes: bounded, and valid UTF-8."""
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    text = _valid(text)
     left_out = len(text) - _FAILURE_START - _FAILURE_END
     if left_out > 0:
         text = f"{text[:_FAILURE_START]}\n[{left_out} characters left out]\n{text[-_FAILURE_END:]}"

@@ -49,7 +49,7 @@ def widen(text: str, ignore_case: bool) -> Wider | None:
     reader = _Reader(text, ignore_case)
     try:
         part = reader.read()
-    except _Unknown:
+    except (_Unknown, RecursionError, ValueError):  # deeper than we can go, or a number that is none
         return None
     return Wider(part.rust, reader.shortened(part.python), tuple(sorted(part.needles or ())))
 
