@@ -12,6 +12,7 @@ from agent.events import (
     Event,
     MessageEnd,
     MessageUpdate,
+    ModelFallback,
     StreamRetry,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -62,7 +63,7 @@ class PlainRenderer:
             case MessageEnd(message=AssistantMessage()):
                 self._end_line()
                 self._out.flush()
-            case StreamRetry() | AutoResume():
+            case StreamRetry() | AutoResume() | ModelFallback():
                 self._end_line()
                 print(f"[{one_line(event.error_message)}; trying again]", file=self._err, flush=True)
             case ToolExecutionStart() if not self._quiet:

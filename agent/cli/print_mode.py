@@ -44,7 +44,7 @@ def run_agent(agent: Agent, prompt: str, renderer: Any) -> int:
         return reader_gone()
     if signals:
         return INTERRUPTED
-    return _exit_code(result)
+    return _exit_code(result, is_told=getattr(renderer, "tells_errors", False) and sys.stderr.isatty())
 
 
 def screen_renderer(agent: Agent, *, quiet: bool = False) -> Any:
@@ -93,10 +93,12 @@ def _prompt(options: Any) -> str:
     return "\n\n".join(parts)
 
 
-def _exit_code(result: RunResult) -> int:
+def _exit_code(result: RunResult, is_told: bool) -> int:
+    """The code for how the run ended, told on standard error unless it stands on the screen already."""
     match result.stop:
         case "error":
-            print(f"agent: {result.error}", file=sys.stderr)
+            if not is_told:
+                print(f"agent: {result.error}", file=sys.stderr)
             return FAILED
         case "max_turns":
             print(

@@ -34,6 +34,8 @@ class RichRenderer:
     `on_closed` is called once and nothing more is printed. `on_retry` fits `Agent(on_retry=...)`.
     """
 
+    tells_errors = True
+
     def __init__(
         self,
         console: Console | None = None,

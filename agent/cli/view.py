@@ -26,6 +26,7 @@ from agent.events import (
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    ModelFallback,
     StreamRetry,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -140,6 +141,10 @@ class RunView:
                 return [self._again("asking again", event.error_message)]
             case AutoResume():
                 return [*self._flush(), self._again("going on", event.error_message)]
+            case ModelFallback():
+                self._forget_open()
+                model = event.to_model
+                return [self._again(f"going on with {model.provider}/{model.id}", event.error_message)]
             case TurnEnd():
                 self._usage = event.usage
                 self._turns += event.message is not None

@@ -46,7 +46,7 @@ def test_a_prompt_is_answered_below_it_and_the_line_is_free_again(
     agent.type("Is it so?" + ENTER)
     agent.wait_for(r"❯ Is it so\?\n\nIt is so\.\n\n1 turn · ")
     assert _prompts(sse_server) == ["Is it so?"]
-    assert agent.line == ""
+    agent.wait_until(lambda: agent.line == "", "an empty line")
 
 
 def test_enter_steers_while_it_works(sse_server: SseServer, agent: Interactive, tmp_path: Path) -> None:
@@ -451,3 +451,24 @@ def test_a_printed_run_on_a_terminal_is_drawn_and_with_no_color_plain(
     assert drawn.screen.lines[0] == "a bold word"
     assert "\x1b[1mbold" in drawn.raw
     assert plain.raw == "a **bold** word\r\n"
+
+
+def test_ctrl_c_in_a_printed_run_on_a_terminal_leaves_a_whole_screen(
+    sse_server: SseServer, tmp_path: Path
+) -> None:
+    sse_server.play(chunk({"content": "Half an answer"}), hang())
+    agent = Interactive(sse_server.url, tmp_path, "-p", "go")
+    agent.wait_for("Half an answer\n+. answering")
+    agent.type(CTRL_C)
+    assert agent.wait_exit() == 130
+    lines = [line for line in agent.screen.lines if line]
+    assert lines[-2:-1] == ["Half an answer"]
+    assert lines[-1].startswith("aborted · ")
+    assert any("aborting; Ctrl-C again ends at once" in line for line in lines)
+
+
+def test_an_error_of_a_printed_run_stands_once_on_the_terminal(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play('{"error": {"message": "no such model"}}', status=404)
+    agent = Interactive(sse_server.url, tmp_path, "-p", "go")
+    assert agent.wait_exit() == 1
+    assert agent.text.count("404 no such model") == 1

@@ -12,15 +12,16 @@ import pytest
 from rich.console import Console
 from support.terminal import recorded_console, screen, written
 
-from agent import Agent, Usage, tool
+from agent import Agent, Model, Usage, tool
 from agent.cli import markdown
 from agent.cli.markdown_blocks import TAIL_CHARACTERS
 from agent.cli.render import RichRenderer
 from agent.cli.view import RunView
 from agent.errors import ToolError
-from agent.events import AgentEnd, AgentStart, Event, MessageStart, MessageUpdate
+from agent.events import AgentEnd, AgentStart, Event, MessageStart, MessageUpdate, ModelFallback
 from agent.messages import AssistantMessage, ImageContent, TextContent, UserMessage
 from agent.retry import RetryPolicy
+from agent.runs import RunMetadata
 from agent.stream import PartialMessage, StreamDone, TextDelta
 from agent.testing import ScriptedModel, done, error, thinking, tool_call
 from agent.tools import TitleArg, ToolDisplayHint, ToolResult
@@ -149,6 +150,13 @@ def test_a_request_that_is_made_again_is_told_in_one_line() -> None:
     assert written(console) == "↻ retry 2 in 4.0s: 429 too many\n"
 
 
+def test_another_model_and_why_is_told_in_one_line() -> None:
+    console = recorded_console(terminal=False)
+    renderer = RichRenderer(console)
+    renderer(ModelFallback(Model("a", "x", "one"), Model("b", "x", "two"), "503 overloaded"))
+    assert written(console) == "↻ going on with two/b: 503 overloaded\n"
+
+
 def test_an_answer_that_came_whole_is_shown() -> None:
     message = AssistantMessage([TextContent("All at once.")], "scripted", "scripted", "scripted")
     assert "All at once." in _lines([StreamDone(message=message)])
@@ -269,3 +277,14 @@ def test_a_subscriber_of_a_result_without_details_is_no_problem() -> None:
         return ToolResult("", details=[1])
 
     assert _lines([tool_call("odd")], "x", tools=[odd])[0] == "● odd"
+
+
+def test_a_run_inside_the_run_does_not_disturb_its_picture() -> None:
+    console = recorded_console(terminal=False)
+    renderer = RichRenderer(console)
+    outer, inner = RunMetadata("r1"), RunMetadata("r2", "r1")
+    for event in (AgentStart(run=outer), AgentStart(run=inner), AgentEnd((), run=inner)):
+        renderer(event)
+    assert written(console) == ""
+    renderer(AgentEnd((), run=outer))
+    assert written(console).startswith("0 turns · ")
