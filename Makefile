@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench docs tool-docs pictures local-model doors clean
+.PHONY: help demo test lint types bench peers docs tool-docs pictures local-model doors clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md, o
 	    echo "=== $$part"; .venv-bench/bin/python benchmarks/$$part.py || missed=1; \
 	done; exit $$missed
 
+peers: .venv-bench/.installed .venv-peers/.installed $(if $(shell command -v npm),.node-peers/.installed) ## measure other frameworks beside ours (needs a network, 500 MB and some ten minutes)
+	@.venv-bench/bin/python benchmarks/peers.py
+
 docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs/
 	@$(PY) -m pytest tests/test_readme.py $(ARGS)
 
@@ -46,7 +49,7 @@ doors: .venv-doors/.installed ## run the tests against the real other frameworks
 	@AGENT_REQUIRE_DOORS=1 .venv-doors/bin/python -m pytest tests/doors -p no:cacheprovider $(ARGS)
 
 clean: ## remove the environments and what tools left behind
-	rm -rf .venv .venv-bench .venv-doors .pytest_cache .mypy_cache .ruff_cache dist build
+	rm -rf .venv .venv-bench .venv-doors .venv-peers .node-peers .pytest_cache .mypy_cache .ruff_cache dist build
 
 # A stamp is older than pyproject.toml when the dependencies may have changed: only then pip runs again.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
@@ -67,6 +70,17 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 .venv-doors/.installed: pyproject.toml tests/doors/requirements.txt | .venv-doors/bin/python
 	@echo "installing the other frameworks into .venv-doors"
 	@.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check -e . -r tests/doors/requirements.txt
+	@touch $@
+
+.venv-peers/.installed: benchmarks/peer_clients/requirements.txt | .venv-peers/bin/python
+	@echo "installing the other frameworks to measure into .venv-peers"
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peer_clients/requirements.txt
+	@touch $@
+
+.node-peers/.installed: benchmarks/peer_clients/package.json
+	@echo "installing pi, and a Node.js that it runs on, into .node-peers"
+	@mkdir -p .node-peers && cp $< .node-peers/
+	@npm install --prefix .node-peers --silent --no-audit --no-fund
 	@touch $@
 
 %/bin/python:

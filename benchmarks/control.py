@@ -39,8 +39,8 @@ IDLE = Hooks(
     prepare_turn=lambda info: None,
     should_stop_after_turn=lambda info: False,
     stop_when=lambda info: False,
-    steering_messages=lambda: [],
-    follow_up_messages=lambda: [],
+    steering_messages=list,
+    follow_up_messages=list,
     on_truncated=lambda info: None,
 )
 

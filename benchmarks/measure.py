@@ -24,7 +24,7 @@ from typing import Any
 Client = Callable[[str], tuple[int, int]]
 
 # Enough repeats for a median to stand on, fewer where one run takes seconds.
-REPEATS = {"tools-200": 2, "agents": 1}
+REPEATS = {"tools-200": 2, "bigargs-200k": 2, "agents": 1}
 AGENTS = 100
 
 
