@@ -160,6 +160,7 @@ REFUSALS = [
     ),
     pytest.param("abc", "", "x", ["oldText must not be empty"], id="empty"),
     pytest.param("abc", " \n ", "x", ["oldText must not be empty"], id="blank"),
+    pytest.param("a\n\n\nb\n", " \n ", "x", ["oldText must not be empty"], id="blanks beside blank lines"),
     pytest.param("a\rb\nc\n", "a\nb", "x", ["Could not find"], id="a lone CR is no line end"),
     pytest.param(b"caf\xe9\n", "caf", "\u4e2d", ["Latin-1", "newText", "\u4e2d"], id="not in this encoding"),
     pytest.param("abc", "b", "\ud83d", ["newText", "surrogate"], id="half a character"),

@@ -98,6 +98,13 @@ def test_an_existing_file_is_taken_as_it_is(tmp_path: Path) -> None:
     assert find_existing("x", tmp_path) == str(tmp_path / "x")
 
 
+def test_an_existing_file_is_preferred_to_its_other_spellings(tmp_path: Path) -> None:
+    for name in ("it's", "it\u2019s"):
+        (tmp_path / name).touch()
+        assert find_existing(name, tmp_path) == str(tmp_path / name)
+    assert find_existing("it's", tmp_path) == str(tmp_path / "it's")
+
+
 def test_a_missing_file_without_variant_gives_the_literal_path(tmp_path: Path) -> None:
     assert find_existing("it's.txt", tmp_path) == str(tmp_path / "it's.txt")
 

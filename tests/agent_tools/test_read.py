@@ -176,6 +176,14 @@ def test_six_long_lines_are_cut_alike_in_both_ways_of_reading(tmp_path: Path, re
     assert next_offset(result) == 3
 
 
+def test_a_part_cut_before_the_very_last_line_is_known_as_cut(tmp_path: Path, read: Any) -> None:
+    result = read(path=write(tmp_path, ("y" * 20479 + "\n") * 4), offset=2)
+    assert next_offset(result) == 4
+    cut = result.details["truncation"]
+    assert (cut["truncated_by"], cut["output_lines"], cut["total_lines"]) == ("bytes", 2, 4)
+    assert read(path="f", offset=3).details is None
+
+
 @pytest.mark.parametrize("more", [{}, {"offset": 1}, {"limit": 2}])
 def test_a_first_line_too_long_to_show_comes_with_a_command_for_it(
     tmp_path: Path, read: Any, more: dict[str, int]

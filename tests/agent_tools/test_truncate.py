@@ -63,6 +63,7 @@ def test_a_first_line_over_the_limit_leaves_no_head() -> None:
 def test_a_last_line_over_the_limit_is_cut_to_its_end() -> None:
     kept = keep_tail("a" * 70 + "b" * 30, max_bytes=30)
     assert (kept.content, kept.last_line_partial, kept.truncated_by) == ("b" * 30, True, "bytes")
+    assert (kept.output_lines, kept.output_bytes, kept.total_lines) == (1, 30, 1)
 
 
 def test_a_giant_last_line_with_a_line_feed_still_shows_its_end() -> None:
@@ -78,6 +79,8 @@ def test_a_tail_is_cut_between_characters(text: str, limit: int, end: str) -> No
 
 
 def test_exactly_the_limit_is_whole_and_one_more_is_not() -> None:
+    whole = "x" * (MAX_BYTES - 1) + "\n"
+    assert keep_head(whole).content == keep_tail(whole).content == whole
     assert not keep_head("x" * MAX_BYTES).truncated
     assert keep_head("x" * (MAX_BYTES + 1)).truncated
 
@@ -107,6 +110,7 @@ def test_each_line_but_the_first_costs_its_line_feed(limit: int, lines: int) -> 
 def test_an_empty_first_line_is_a_line() -> None:
     assert keep_head("\na\nb", max_lines=2).content == "\na"
     assert keep_tail("\na\nb", max_lines=2).content == "a\nb"
+    assert keep_head("a\nb", max_lines=1).content == "a"
 
 
 def test_bytes_are_counted_not_characters() -> None:
