@@ -31,7 +31,7 @@ class Model:
     max_tokens: int = 8_192
     cost: ModelCost | None = None
     thinking_levels: tuple[str, ...] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     compat: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:

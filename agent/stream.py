@@ -211,7 +211,7 @@ class StreamOptions:
     """
 
     cancel: CancelToken = field(default_factory=CancelToken)
-    api_key: str = ""
+    api_key: str = field(default="", repr=False)
     api_key_error: str = ""
     refresh_api_key: Callable[[str], str | None] | None = None
     reasoning: str = ""
@@ -220,7 +220,7 @@ class StreamOptions:
     transport: str = "auto"
     max_tokens: int | None = None
     temperature: float | None = None
-    headers: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
     tool_choice: str = ""
     server_tools: Sequence[Any] = ()
     server_compaction: Any = None

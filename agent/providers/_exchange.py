@@ -75,7 +75,10 @@ def _answer(request: Exchange, model: Model, options: StreamOptions) -> Iterator
         provider=model.provider,
         first_error=request.first_error,
     ) as events:
-        yield from request.decode(events)
+        for event in request.decode(events):
+            if isinstance(event, StreamError):
+                event.error_message = events.clean(event.error_message)
+            yield event
 
 
 def _remembered(events: Iterator[StreamEvent], remedy: Remedy, model: Model) -> Iterator[StreamEvent]:

@@ -13,7 +13,7 @@ from agent.retry import ABORTED_TEXT, ErrorClass, ErrorKind
 _SHORT = 20
 # Replacing shorter ones would tear texts apart (a local server takes "x" for a key) and hide nothing.
 _SHORTEST_SECRET = 6
-_SECRET_HEADERS = frozenset(
+SECRET_HEADERS = frozenset(
     ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
 )
 
@@ -97,7 +97,7 @@ def _redirect(status: int, headers: Mapping[str, str]) -> str:
 
 def secrets_of(headers: Mapping[str, str]) -> list[str]:
     """The credentials among request headers."""
-    values = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS]
+    values = [value for name, value in headers.items() if name.lower() in SECRET_HEADERS]
     return values + [value.partition(" ")[2] for value in values]
 
 

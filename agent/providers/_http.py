@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +38,14 @@ from typing import Any, Protocol
 import httpx
 
 from agent.cancel import CancelToken
-from agent.providers._failure import ProviderError, aborted, redacted, response_text, secrets_of
+from agent.providers._failure import (
+    SECRET_HEADERS,
+    ProviderError,
+    aborted,
+    redacted,
+    response_text,
+    secrets_of,
+)
 from agent.providers._network import Wire
 from agent.providers._pool import shared_transport
 from agent.providers._sse import EventTooLargeError, SseReader
@@ -58,6 +66,9 @@ _ERROR_BODY_BYTES = 4096
 _ERROR_BODY_SECONDS = 5.0
 # The largest JSON body taken where an event stream was expected.
 _JSON_BODY_BYTES = 16 * 1024 * 1024
+
+# All that is not printable ASCII; a tab is allowed inside a value.
+_ILLEGAL = re.compile(r"[^\t\x20-\x7e]")
 
 
 class RequestOptions(Protocol):
@@ -171,6 +182,10 @@ class EventStream:
         if self._response is not None:
             _wire(self._response).deadline = time.monotonic() + seconds
 
+    def clean(self, text: str) -> str:
+        """What the server says, without the credentials it may quote."""
+        return redacted(text, self._secrets)
+
     # --- one attempt ---
 
     def _send(self, key: str) -> None:
@@ -183,6 +198,7 @@ class EventStream:
             **{name.lower(): value.strip() for name, value in self._make_headers(key).items()},
         }
         self._secrets += [key.strip(), *secrets_of(headers)]
+        _require_legal(headers)
         timeout = {
             "connect": min(_CONNECT_TIMEOUT, self._timeout),
             "read": self._timeout,
@@ -208,12 +224,14 @@ class EventStream:
 
     def _begin(self, response: httpx.Response) -> Iterator[str]:
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "application/json":  # some servers answer 200 with an error object
+        if kind == "application/json" or kind.endswith(
+            "+json"
+        ):  # some servers answer 200 with an error object
             return self._whole_body(response)
         if kind == "text/html":  # a login page, or a base URL that is not an API's
             page = self._read_some(response).decode("utf-8", "replace")
             text = f"expected an event stream, the server sent a web page: {page[:200]}"
-            raise ProviderError(self._clean(text), ErrorClass("invalid"), self.status)
+            raise ProviderError(self.clean(text), ErrorClass("invalid"), self.status)
         self._reader = SseReader(_chunks(response))
         return iter(self._reader)
 
@@ -230,6 +248,14 @@ class EventStream:
         except (httpx.HTTPError, EventTooLargeError) as exc:
             raise self._broken_off(exc) from exc
         self._raise_if_cancelled()
+        if self._reader.stray and not self._held:
+            raise self._failed(
+                f"expected an event stream, the server sent{self._form()}: {self._reader.stray}"
+            )
+
+    def _form(self) -> str:
+        coding = self.headers.get("content-encoding", "")
+        return f" (in the coding {coding})" if coding else ""
 
     def _whole_body(self, response: httpx.Response) -> Iterator[str]:
         body = bytearray()
@@ -280,26 +306,23 @@ class EventStream:
         self._broken = True
         if self._cancelled():
             return aborted()
-        text = self._clean(str(exc))
+        text = self.clean(str(exc))
         return ProviderError(text, classify_error(text=text))
 
     def _failed(self, text: str) -> ProviderError:
         """The server opened the stream only to say that it failed."""
-        text = self._clean(text)
+        text = self.clean(text)
         return ProviderError(text, classify_error(None, self.headers, text, now=time.time()), self.status)
 
     def _refused(self, body: bytes) -> ProviderError:
         self._raise_if_cancelled()
-        text = self._clean(response_text(self.status, self.headers, body))
+        text = self.clean(response_text(self.status, self.headers, body))
         # The types and codes in the body tell more than the message (`insufficient_quota`).
         whole = f"{text}\n{body.decode('utf-8', 'replace')}"
         classified = classify_error(self.status, self.headers, whole, now=time.time())
         if classified.kind == "context_overflow" and not is_overflow_text(text):
             text += " (context_length_exceeded)"  # later readers have the text alone
         return ProviderError(text, classified, self.status)
-
-    def _clean(self, text: str) -> str:
-        return redacted(text, self._secrets)
 
     def _refreshed(self, key: str) -> str:
         """Another key than the one that was rejected; empty when there is none."""
@@ -348,6 +371,15 @@ def _chunks(response: httpx.Response) -> Iterator[bytes]:
     if "content-encoding" in response.headers:
         return response.iter_bytes()
     return response.iter_raw()
+
+
+def _require_legal(headers: Mapping[str, str]) -> None:
+    """Names the header at fault without its value, which may be a key; before a connection is made for it."""
+    for name, value in headers.items():
+        if _ILLEGAL.search(name + value):
+            what = "the API key has" if name in SECRET_HEADERS else f"the header {name!a} has"
+            text = f"{what} characters that HTTP does not allow, such as line ends or typographic quotes"
+            raise ProviderError(text, ErrorClass("invalid"))
 
 
 def _plain(seconds: float) -> str:

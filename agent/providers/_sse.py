@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator
 # A line may have 10 MiB (a tool call with a whole file in it); an event gets a little more.
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
+_OTHER_FIELDS = ("", "event", "id", "retry")  # besides `data`; a comment has an empty name
+_STRAY_SHOWN = 300  # characters: enough to tell a login page from an error message
+
 
 class EventTooLargeError(Exception):
     """The server sent more than `MAX_EVENT_BYTES` without ending the event."""
@@ -23,11 +26,13 @@ class SseReader:
 
     Several `data` lines are joined by line feeds; comments, unknown fields and events without data are
     skipped; an unfinished last event counts. Bytes that are no UTF-8 become U+FFFD. `event` is the name of
-    the event whose payload came last, empty when it had none. Each byte is handled once. Not thread-safe.
+    the event whose payload came last, empty when it had none. `stray` is the beginning of the first text that
+    is of no event stream, such as a web page. Each byte is handled once. Not thread-safe.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.event = ""
+        self.stray = ""
         self._chunks = chunks
 
     def __iter__(self) -> Iterator[str]:
@@ -44,6 +49,8 @@ class SseReader:
                     if data is not None:
                         self.event = name
                         yield data
+                    elif not self.stray:
+                        self.stray = _stray(event)
 
 
 def _fields(event: str) -> tuple[str, str | None]:
@@ -56,6 +63,11 @@ def _fields(event: str) -> tuple[str, str | None]:
         elif field == "event":
             name = value.removeprefix(" ")
     return name, "\n".join(data) if data else None
+
+
+def _stray(event: str) -> str:
+    lines = event[:_STRAY_SHOWN].removeprefix("\ufeff").split("\n")
+    return "\n".join(line for line in lines if line.partition(":")[0] not in _OTHER_FIELDS)
 
 
 def _whole_events(chunks: Iterable[bytes]) -> Iterator[bytes]:

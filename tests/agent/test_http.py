@@ -83,6 +83,42 @@ class TestStream:
         assert "Please log in" in str(error)
         assert not error.retryable
 
+    @pytest.mark.parametrize(
+        ("kind", "body"),
+        [
+            ("text/plain", b"<!DOCTYPE html>\n<title>Please log in</title>"),
+            ("text/event-stream", b'\xef\xbb\xbf{"error": {"message": "Please log in"}}'),
+            ("application/octet-stream", b": ping\n\nPlease log in\n\nevent: x\n\n"),
+        ],
+    )
+    def test_a_body_that_is_no_event_stream_is_shown(
+        self, sse_server: SseServer, kind: str, body: bytes
+    ) -> None:
+        sse_server.play(body, headers={"Content-Type": kind}, repeat=True)
+        error = failure(sse_server.url, options(0.0))
+        assert str(error).startswith("expected an event stream, the server sent: ")
+        assert "Please log in" in str(error)
+        assert len(sse_server.requests) == 1
+
+    def test_a_body_in_a_coding_nobody_asked_for_names_it(self, sse_server: SseServer) -> None:
+        sse_server.play(b"\x0b\x02\x80zz\x03", headers={"Content-Encoding": "x-mine"})
+        assert "(in the coding x-mine)" in str(failure(sse_server.url, options(0.0)))
+
+    def test_a_failure_in_place_of_a_stream_is_tried_again_where_that_helps(
+        self, sse_server: SseServer
+    ) -> None:
+        sse_server.play(b'{"error": {"type": "overloaded_error"}}', headers={"Content-Type": "text/plain"})
+        sse_server.play(b"data: 1\n\n")
+        assert post(sse_server.url, options(0.0)) == ["1"]
+
+    def test_a_stream_of_comments_alone_is_an_empty_one(self, sse_server: SseServer) -> None:
+        sse_server.play(b": ping\n\nretry: 3\nid: 4\n\n")
+        assert post(sse_server.url, options()) == []
+
+    def test_an_error_of_any_json_type_is_one_payload(self, sse_server: SseServer) -> None:
+        sse_server.play(b'{"error": "x"}', headers={"Content-Type": "application/problem+json"})
+        assert post(sse_server.url, options()) == ['{"error": "x"}']
+
     def test_a_compressed_stream_is_understood_although_none_was_asked_for(
         self, sse_server: SseServer
     ) -> None:
@@ -418,8 +454,18 @@ class TestSecrets:
         self, sse_server: SseServer, key: str
     ) -> None:
         error = failure(sse_server.url, options(0.0, api_key=key))
-        assert KEY not in str(error)
+        assert str(error).startswith("the API key has characters that HTTP does not allow")
         assert not error.retryable
+        assert sse_server.connections == 0
+
+    def test_a_header_of_the_users_that_cannot_be_sent_is_named(self, sse_server: SseServer) -> None:
+        with (
+            pytest.raises(ProviderError, match="the header 'x-title' has characters"),
+            post_sse(
+                sse_server.url, lambda key: {"X-Title": "caf\u00e9"}, b"{}", options=options(), provider="p"
+            ),
+        ):
+            pass
 
     def test_neither_path_nor_query_of_the_url_is_shown(self, free_port: int) -> None:
         error = failure(f"http://127.0.0.1:{free_port}/private?key={KEY}", options())
