@@ -30,6 +30,8 @@ DEFAULT_TIMEOUT = 120.0
 # A screen shows a few lines and a person reads no faster than this.
 UPDATE_INTERVAL = 0.1
 UPDATE_BYTES = 4096
+# Linux takes 128 KiB per argument; what fails with less is the environment's fault.
+_LONG_COMMAND = 100_000
 
 
 class BashArguments(Arguments):
@@ -199,10 +201,12 @@ def _start(argv: list[str], spawn: Spawn, cwd: str) -> Command:
         raise ToolFailure(f"the command cannot be passed to bash, it was not run: {error}") from None
     except OSError as error:
         if error.errno == errno.E2BIG:
-            size = format_size(len(spawn.command.encode()))
+            size = len(spawn.command.encode())
             raise ToolFailure(
-                f"the command is too long for the system ({size}), it was not run; put it into a file "
-                "with write and run that"
+                f"the command is too long for the system ({format_size(size)}), it was not run; put it into "
+                "a file with write and run that"
+                if size >= _LONG_COMMAND
+                else "the environment variables are too long for the system, the command was not run"
             ) from None
         if not os.path.isdir(spawn.cwd):
             raise _missing_directory(spawn.cwd) from None

@@ -119,6 +119,11 @@ def test_a_command_no_system_can_run_is_an_error(bash: Tool[Any], command: str) 
     assert "was not run" in result.text
 
 
+def test_an_environment_no_system_can_take_is_named_as_the_cause(tmp_path: Path) -> None:
+    result = bash_tool(tmp_path, env={"HUGE": "x" * (1 << 22)})(command="echo hi")
+    assert "the environment variables are too long" in result.text
+
+
 def test_it_is_bash_and_not_a_plain_shell(bash: Tool[Any]) -> None:
     assert call(bash, 'a=(x y); [[ ${a[1]} == y ]] && echo "${a[@]}"').text == "x y\n"
 
