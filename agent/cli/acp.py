@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from agent.agent import Agent
 from agent.cli.acp_updates import Updates, call_update
+from agent.cli.exit_codes import DONE
 from agent.cli.interrupts import abort_on_signals
-from agent.cli.main import DONE
 from agent.cli.model_choice import choose_name, no_model_text
 from agent.cli.permissions import ALWAYS, NO, YES, Answer, Question
 from agent.cli.setup import opened_agent

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent.agent import Agent
 from agent.cli.demo_script import next_step
-from agent.cli.main import DONE, FAILED
+from agent.cli.exit_codes import DONE, FAILED
 from agent.cli.model_choice import choose_name, opened_model
 from agent.cli.print_mode import run_agent, screen_renderer
 from agent.cli.setup import chosen_tools

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from agent.cli.main import INTERRUPTED
+from agent.cli.exit_codes import INTERRUPTED
 
 
 @contextmanager

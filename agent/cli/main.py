@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from agent.cli.exit_codes import INTERRUPTED, MISUSE, reader_gone
 from agent.cli.options import demo_parser, models_parser, run_parser
 from agent.errors import ConfigurationError
-
-DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,10 +72,3 @@ def _is_interactive(options: Any) -> bool:
     if options.prompt is not None or options.words or options.json or options.quiet:
         return False
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-
-
-def reader_gone() -> int:
-    """Nobody reads our output any more: end without the complaint Python would make at exit."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    return FAILED

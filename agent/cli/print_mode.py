@@ -9,9 +9,9 @@ from typing import Any
 
 from agent.agent import Agent
 from agent.cli.asking import terminal_ask
+from agent.cli.exit_codes import DONE, FAILED, INTERRUPTED, reader_gone
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.json_lines import JsonRenderer
-from agent.cli.main import DONE, FAILED, INTERRUPTED, reader_gone
 from agent.cli.plain import PlainRenderer, clean
 from agent.cli.setup import opened_agent
 from agent.cli.standard_input import read_standard_input

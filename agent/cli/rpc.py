@@ -15,9 +15,9 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO, TextIO
 
 from agent.agent import Agent
+from agent.cli.exit_codes import DONE, FAILED
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.json_lines import VERSION, event_line
-from agent.cli.main import DONE, FAILED
 from agent.cli.model_choice import opened_model
 from agent.cli.permissions import NO, Answer, Question
 from agent.cli.setup import opened_agent
