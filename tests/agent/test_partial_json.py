@@ -138,6 +138,8 @@ def test_what_follows_the_object_changes_nothing(value: dict[str, Any], rest: st
         ('{"a": ٣, "b": 1}', {}),
         ('{"a": 01}', {}),
         ('{"a": -', {}),
+        ('{"a": 1 2 ', {"a": 1}),
+        ('{"a":[1,2 3,', {"a": [1, 2]}),
     ],
 )
 def test_what_is_certain_of_an_unfinished_object(text: str, value: dict[str, Any]) -> None:
