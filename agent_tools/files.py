@@ -80,8 +80,8 @@ def atomic_write(path: str, data: bytes, disk: Disk = DISK) -> None:
     when a rename is impossible or would make another file of it: it has several hard links, or an owner we
     cannot give it, or is a mount point, or its folder takes no new file. There the old bytes are put back if
     the writing fails.
-    Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut; a
-    process that is killed in the middle may leave a hidden file `.<16 hex digits>.tmp` beside the old content.
+    Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut; when
+    the process is killed in the middle, a hidden `.<16 hex digits>.tmp` may stay beside the old content.
     """
     with disk.locate(path) as target:
         try:
