@@ -214,6 +214,11 @@ def test_reasons_of_an_end(reason: str, expected: str) -> None:
     assert decoded(MS, TB(0), TD(0, "x"), CS(0), MD(reason), ME).stop_reason == expected
 
 
+def test_whether_there_are_calls_decides_and_not_what_the_reason_says_of_them() -> None:
+    assert decoded(MS, TU(0, "t1", "ls"), CS(0), MD("end_turn"), ME).stop_reason == "toolUse"
+    assert decoded(MS, TB(0), TD(0, "x"), CS(0), MD("tool_use"), ME).stop_reason == "stop"
+
+
 def test_a_cut_call_is_a_length() -> None:
     """L12"""
     message = decoded(MS, TU(0, "t", "write"), JD(0, '{"path":"f","content":"abc'), MD("max_tokens"), ME)

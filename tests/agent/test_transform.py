@@ -30,9 +30,11 @@ from agent.providers._transform import (
     legal_id,
     result_blocks,
     to_json,
+    tool_names,
     user_blocks,
     wire_name,
 )
+from agent.tools import AgentTool
 
 TARGET = Model("m", "some-api", "some-provider", input=("text", "image"))
 BLIND = Model("m", "some-api", "some-provider")
@@ -347,6 +349,15 @@ def test_an_invented_tool_name_is_made_legal() -> None:
     assert wire_name("é" * 80) == "_" * 64
     assert wire_name("") == "tool"
     assert wire_name("read") == "read"
+
+
+def test_tools_whose_names_become_alike_are_told_apart_within_the_limit() -> None:
+    names = ["foo.bar", "foo bar", "foo_bar", "x" * 64 + "1", "x" * 64 + "2"]
+    wire = tool_names([AgentTool(name, "", {}, lambda arguments, context: "") for name in names])
+    assert list(wire) == names
+    assert [wire[name] for name in names[:3]] == ["foo_bar", "foo_bar_2", "foo_bar_3"]
+    assert len(set(wire.values())) == len(names)
+    assert all(len(name) <= 64 for name in wire.values())
 
 
 def test_an_empty_id_gets_letters() -> None:
