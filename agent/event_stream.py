@@ -62,7 +62,7 @@ class EventStream:
     def _next(self) -> Event | None:
         while True:
             try:
-                return self._events.get(timeout=runs.AIR)
+                return self._events.get(timeout=runs.air())
             except Empty:
                 continue
 

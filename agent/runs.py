@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -118,13 +117,20 @@ def refuse_inside(agent_key: object, what: str) -> None:
         )
 
 
-# On Windows, Ctrl-C does not reach a thread that waits without end; it reaches one that comes up for air.
-AIR: float | None = 0.1 if sys.platform == "win32" else None
+# Python runs signal handlers on the main thread, once that runs. The system may hand a signal to any thread, and
+# on Windows none wakes a wait: a main thread that waits without end may never hear of a Ctrl-C. So it comes up
+# for air.
+AIR = 0.1
+
+
+def air() -> float | None:
+    """How long a wait on this thread may last before it has to look around; None for ever."""
+    return AIR if threading.current_thread() is threading.main_thread() else None
 
 
 def wait_for(event: threading.Event, timeout: float | None) -> bool:
-    """`event.wait(timeout)`, which Ctrl-C interrupts wherever we run."""
-    if AIR is None:
+    """`event.wait(timeout)`, which a signal's handler interrupts whichever thread the signal reached."""
+    if air() is None:
         return event.wait(timeout)
     deadline = None if timeout is None else time.monotonic() + timeout
     while not event.wait(AIR if deadline is None else min(AIR, max(0.0, deadline - time.monotonic()))):

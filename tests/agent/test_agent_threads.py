@@ -527,9 +527,9 @@ def test_many_threads_may_wait_for_one_run() -> None:
         assert results == ["end_turn"] * 20
 
 
-@pytest.mark.parametrize("air", [None, 0.01], ids=["unix", "windows"])
+@pytest.mark.parametrize("air", [60.0, 0.01], ids=["in one go", "with breaks"])
 def test_waits_end_in_time_also_where_they_come_up_for_air(
-    air: float | None, monkeypatch: pytest.MonkeyPatch
+    air: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent.runs, "AIR", air)
     gate = Gate()
@@ -545,6 +545,31 @@ def test_waits_end_in_time_also_where_they_come_up_for_air(
 
 
 # --- signals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
+def test_a_signal_that_reaches_another_thread_is_handled_while_the_main_thread_waits() -> None:
+    gate = Gate()
+    handled = threading.Event()
+
+    def interrupt_myself() -> None:
+        assert gate.asked.wait(10)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        if handled.wait(10):
+            gate.go.set()
+
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: handled.set())
+    other = threading.Thread(target=interrupt_myself)
+    try:
+        with Agent(ScriptedModel().model, stream_fn=gate.stream) as mine:
+            run = mine.prompt("hi")
+            other.start()
+            assert run.wait(10)
+            assert mine.wait_for_idle(10)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        other.join(10)
+    assert handled.is_set()
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
