@@ -155,5 +155,6 @@ def _unknown(name: str) -> UnknownModelError:
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known providers: {', '.join(PROVIDERS)}."
     return UnknownModelError(
         f"unknown model {name!r}: a name is 'provider/id'. {hint} "
-        "A model that is not listed can be described with Model(id, api, provider, base_url=...)."
+        "A model that is not listed can be described with Model(id, api, provider, base_url=...), or on the "
+        "command line with --model local/ID --base-url URL."
     )

@@ -63,13 +63,15 @@ class TerminalAsk:
         self._print(rows)
 
     def _print(self, rows: list[tuple[str, str]]) -> None:
-        console = getattr(self._renderer(), "console", None)
+        renderer = self._renderer()
+        console = getattr(renderer, "console", None)
         if console is None:
             for text, _ in rows:
                 print(clean(text), file=sys.stderr, flush=True)
             return
         from rich.text import Text
 
+        renderer.paint()  # what came before the question stands above it
         console.print(Text("\n").join(Text(clean(text), style) for text, style in rows))
 
 

@@ -49,6 +49,8 @@ def opened_model(name: str, base_url: str, environ: Mapping[str, str]) -> Iterat
     """
     provider = name.partition("/")[0]
     base_url = base_url or environ.get(f"{provider.upper()}_BASE_URL", "")
+    if base_url and not base_url.lower().startswith(("http://", "https://")):
+        raise ConfigurationError(f"the base URL {base_url} does not begin with http:// or https://")
     if name == LOCAL and not base_url:
         from agent.local_model import LocalServer
 

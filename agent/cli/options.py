@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import NoReturn
 
 from agent.thinking import THINKING_LADDER
 
@@ -22,9 +23,25 @@ Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrup
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line: the list of all options would push it out of sight."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}{self._near(message)} ({self.prog} --help tells more)\n")
+
+    def _near(self, message: str) -> str:
+        what, _, words = message.partition(": ")
+        if what != "unrecognized arguments":
+            return ""
+        from difflib import get_close_matches
+
+        near = get_close_matches(words.split()[0].partition("=")[0], self._option_string_actions, n=1)
+        return f"; did you mean {near[0]}?" if near else ""
+
+
 def run_parser() -> argparse.ArgumentParser:
     """The parser of `agent [options] [prompt]`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="agent",
         description="A coding agent at work in this folder.",
         epilog=_EPILOG,
@@ -71,7 +88,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 def models_parser() -> argparse.ArgumentParser:
     """The parser of `agent models`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="agent models",
         description="The models known by name: windows and limits in tokens, prices, images, thinking.",
     )
@@ -81,7 +98,7 @@ def models_parser() -> argparse.ArgumentParser:
 
 def demo_parser() -> argparse.ArgumentParser:
     """The parser of `agent demo`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="agent demo",
         description="Repair a small broken project in a temporary folder, then run its tests.",
     )

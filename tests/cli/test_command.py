@@ -189,6 +189,41 @@ def test_an_unknown_model_exits_with_2_and_names_near_ones() -> None:
     assert "openai/gpt-5-mini" in ended.stderr
 
 
+def test_a_model_that_is_not_listed_is_told_how_to_be_used_all_the_same() -> None:
+    ended = run_command([sys.executable, "-m", "agent", "--model", "nowhere/x", "-p", "x"])
+    assert "--model local/ID --base-url URL" in ended.stderr
+
+
+def test_a_base_url_without_a_scheme_is_misuse() -> None:
+    command = [sys.executable, "-m", "agent", "--model", "local/x", "--base-url", "localhost:8080", "-p", "x"]
+    ended = run_command(command)
+    assert ended.returncode == 2
+    assert "does not begin with http://" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--modl", "x"], "unrecognized arguments: --modl; did you mean --model?"),
+        (["--moedl=x"], "unrecognized arguments: --moedl=x; did you mean --model?"),
+        (["--max-turns", "0"], "'0' is not a whole number of at least 1"),
+        (["--frobnicate"], "unrecognized arguments: --frobnicate (agent --help tells more)"),
+    ],
+)
+def test_a_wrong_option_is_told_in_one_line(wrong: list[str], said: str) -> None:
+    ended = run_command([sys.executable, "-m", "agent", *wrong, "hi"])
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_help_of_the_local_model_fetches_nothing(tmp_path: Path) -> None:
+    ended = run_command([sys.executable, "-m", "agent.local_model", "--help"], cwd=tmp_path)
+    assert ended.returncode == 0
+    assert "125 MB" in ended.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_environment_names_the_model_and_its_server(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("ok"))
     env = environment(AGENT_MODEL="ollama/qwen3", OLLAMA_BASE_URL=sse_server.url)

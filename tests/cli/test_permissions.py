@@ -9,7 +9,7 @@ from typing import Any
 
 import pexpect
 import pytest
-from support.command import arguments, call_chunks, environment, run_command, text_chunks
+from support.command import arguments, call_chunks, chunk, environment, run_command, text_chunks
 from support.sse_server import SseServer
 
 from agent.cancel import CancelToken
@@ -321,6 +321,16 @@ def test_a_person_at_the_terminal_says_yes_with_one_key(
     child.expect("allowed")
     assert _ended(child) == 0
     assert (tmp_path / "a.txt").read_text() == "hello\n"
+
+
+def test_a_question_stands_below_what_was_said_before_it(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(chunk({"content": "I make it."}), *call_chunks("bash", {"command": "touch made"}))
+    sse_server.play(*text_chunks("done"))
+    child = _at_a_terminal(sse_server.url, tmp_path)
+    child.expect("y yes")
+    assert "I make it." in child.before
+    child.send("n")
+    assert _ended(child) == 0
 
 
 def test_a_person_at_the_terminal_says_no_and_other_keys_say_nothing(
