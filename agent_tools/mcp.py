@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Serve the coding tools over MCP on standard input and output.",
     )
     parser.add_argument(
-        "--root", default=".", help="the folder relative paths start from (default: this one)"
+        "--root", metavar="DIR", default=".", help="the folder relative paths start from (default: this one)"
     )
     parser.add_argument("--read-only", action="store_true", help="serve only read, grep, find and ls")
     parser.add_argument(

@@ -6,7 +6,7 @@ must stay responsive waits for its answer on `call.cancel` too, or pauses the ru
 pause_resume.py.
 
 The model here is scripted, so this runs without a key. With a real model, set its key in the environment
-and write Agent("anthropic/claude-sonnet-4-5", tools=[look, delete], hooks=hooks), without stream_fn.
+and write Agent("anthropic/claude-sonnet-5-5", tools=[look, delete], hooks=hooks), without stream_fn.
 """
 
 from agent import Agent, Hooks, ToolDecision, tool
@@ -33,7 +33,10 @@ def ask(call):
     if call.name in HARMLESS:
         return ToolDecision.allow()
     arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-    answer = input(f"Run {call.name}({arguments})? [y/N] ")
+    try:
+        answer = input(f"Run {call.name}({arguments})? [y/N] ")
+    except EOFError:  # nobody is there to answer
+        answer = "n"
     if answer.strip().lower() == "y":
         return ToolDecision.allow()
     return ToolDecision.deny("the user does not want this; ask before you try again")

@@ -1,7 +1,7 @@
 """A tool of your own: typed arguments, progress, a stop signal, and errors that the model can act on.
 
 The model here is scripted, so this runs without a key. With a real model, set its key in the environment
-and write Agent("anthropic/claude-sonnet-4-5", tools=[count_words]), without stream_fn.
+and write Agent("anthropic/claude-sonnet-5-5", tools=[count_words]), without stream_fn.
 """
 
 from typing import Annotated

@@ -80,7 +80,7 @@ class RpcClient:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the agent has ended")
+            raise RuntimeError("the agent has ended; it said why on standard error")
         return dict(json.loads(line))
 
 
@@ -100,4 +100,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RuntimeError as error:
+        sys.exit(str(error))

@@ -5,7 +5,7 @@ heard by the subscribers of the agent that called them, with run ids of their ow
 aborts them.
 
 The models here are scripted, so this runs without a key. With real ones, set their keys in the environment
-and write Agent("anthropic/claude-sonnet-4-5", ...) for the one and a smaller model for the others, without
+and write Agent("anthropic/claude-sonnet-5-5", ...) for the one and a smaller model for the others, without
 stream_fn.
 """
 
