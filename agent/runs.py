@@ -117,9 +117,9 @@ def refuse_inside(agent_key: object, what: str) -> None:
         )
 
 
-# Python runs signal handlers on the main thread, once that runs. The system may hand a signal to any thread, and
-# on Windows none wakes a wait: a main thread that waits without end may never hear of a Ctrl-C. So it comes up
-# for air.
+# Python runs signal handlers on the main thread, once that runs. The system may hand a signal to any thread,
+# and on Windows none wakes a wait: a main thread that waits without end may never hear of a Ctrl-C. So it
+# comes up for air.
 AIR = 0.1
 
 

@@ -31,6 +31,7 @@ class JsonRenderer:
         self._out = out
         self._on_closed = on_closed
         self.closed = False
+        self.problem: Exception | None = None
 
     def __call__(self, event: Event) -> None:
         if self.closed:
@@ -39,6 +40,6 @@ class JsonRenderer:
             # ASCII: lone surrogates and line separators then need no thought on the reader's side.
             self._out.write(json.dumps(event_line(event)) + "\n")
             self._out.flush()
-        except (BrokenPipeError, ValueError):
-            self.closed = True
+        except (OSError, ValueError) as error:
+            self.closed, self.problem = True, error
             self._on_closed()

@@ -15,8 +15,11 @@ from agent.errors import ConfigurationError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it is the stream from now on
+        elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # whatever a model says can be shown
     try:
         return _dispatch(arguments)
@@ -61,7 +64,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 def _check_folder(options: Any) -> None:
     """Make `--cwd` absolute; raises ConfigurationError when it is no folder."""
-    cwd = os.path.abspath(os.path.expanduser(options.cwd))
+    try:
+        cwd = os.path.abspath(os.path.expanduser(options.cwd))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            "the current folder no longer exists: go to another, or name one with --cwd"
+        ) from None
     if not os.path.isdir(cwd):
         raise ConfigurationError(f"--cwd: {options.cwd} is not a folder")
     options.cwd = cwd

@@ -21,8 +21,9 @@ from agent.messages import AssistantMessage, ImageContent
 from agent.stream import TextDelta, TextEnd
 from agent.tools import ToolResult
 
-# A terminal obeys control characters; what a model or a file says must not command it.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# A terminal obeys control characters; what a model or a file says must not command it, nor turn the direction
+# of writing so that a command reads as another.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _RESULT_LINES = 5
 _LINE = 160
 
@@ -30,7 +31,7 @@ _LINE = 160
 class PlainRenderer:
     """A subscriber that writes to a text stream. Called on the worker thread only.
 
-    `quiet` shows the answers alone. When the reader of the stream has gone, `on_closed` is called once and
+    `quiet` shows the answers alone. When nothing can be written any more, `on_closed` is called once and
     nothing more is written.
     """
 
@@ -43,14 +44,15 @@ class PlainRenderer:
         self._on_closed = on_closed
         self._at_line_start = True
         self.closed = False
+        self.problem: Exception | None = None
 
     def __call__(self, event: Event) -> None:
         if self.closed:
             return
         try:
             self._show(event)
-        except (BrokenPipeError, ValueError):  # ValueError: the stream object itself was closed
-            self.closed = True
+        except (OSError, ValueError) as error:  # ValueError: the stream object itself was closed
+            self.closed, self.problem = True, error
             self._on_closed()
 
     def _show(self, event: Event) -> None:

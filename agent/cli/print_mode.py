@@ -41,7 +41,7 @@ def run_agent(agent: Agent, prompt: str, renderer: Any) -> int:
         agent.subscribe(renderer)
         result = agent.prompt(prompt).result()
     if renderer.closed:
-        return reader_gone()
+        return reader_gone(renderer.problem)
     if signals:
         return INTERRUPTED
     return _exit_code(result, is_told=getattr(renderer, "tells_errors", False) and sys.stderr.isatty())

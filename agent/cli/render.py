@@ -46,6 +46,7 @@ class RichRenderer:
     ) -> None:
         self.console = console or _Console(highlight=False)
         self.closed = False
+        self.problem: Exception | None = None
         self._view = view or RunView(prompts=prompts)
         self._on_closed = on_closed
         self._lock = threading.Lock()
@@ -80,8 +81,8 @@ class RichRenderer:
                 if not self.closed:
                     show()
                 return
-        except (OSError, ValueError):  # ValueError: the file object itself was closed
-            self.closed = True
+        except (OSError, ValueError) as error:  # ValueError: the file object itself was closed
+            self.closed, self.problem = True, error
         if self._on_closed is not None:
             self._on_closed()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -236,3 +237,44 @@ def test_the_first_provider_with_a_key_is_used(sse_server: SseServer) -> None:
     env = environment(GROQ_API_KEY="k", GROQ_BASE_URL=sse_server.url)
     assert run_command([sys.executable, "-m", "agent", "-p", "x"], env=env).returncode == 0
     assert sse_server.requests[0].headers["authorization"] == "Bearer k"
+
+
+def _run_in_shell(url: str, ending: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = f"{shlex.join(arguments(url, *words))} {ending}"
+    return run_command(["bash", "-c", command])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("form", [["-q"], ["--json"], []], ids=["quiet", "json", "plain"])
+def test_an_output_that_cannot_be_written_exits_with_1_and_says_why(
+    sse_server: SseServer, form: list[str]
+) -> None:
+    sse_server.play(*text_chunks("Hello."))
+    ended = _run_in_shell(sse_server.url, ">/dev/full", *form, "-p", "hi")
+    assert ended.returncode == 1
+    assert "can't be written" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "Exception ignored" not in ended.stderr
+
+
+def test_a_closed_output_is_no_reason_to_fail(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("Hello."))
+    ended = _run_in_shell(sse_server.url, ">&-", "-p", "hi")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = shlex.join(arguments("http://127.0.0.1:9", "-p", "hi"))
+    ended = run_command(
+        ["bash", "-c", f"cd {shlex.quote(str(gone))} && rmdir {shlex.quote(str(gone))} && {command}"]
+    )
+    assert ended.returncode == 2
+    assert "no longer exists" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_text_cannot_turn_the_direction_of_writing(sse_server: SseServer) -> None:
+    sse_server.play(*text_chunks("a\u202eb"))
+    assert run_command(arguments(sse_server.url, "-p", "x")).stdout == "ab\n"
