@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.agent import Agent
+from agent.cli.amounts import duration
 from agent.cli.asking import terminal_ask
 from agent.cli.exit_codes import DONE, FAILED, INTERRUPTED, reader_gone
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.json_lines import JsonRenderer
-from agent.cli.plain import PlainRenderer, clean
+from agent.cli.plain import PlainRenderer, clean, one_line
 from agent.cli.setup import opened_agent
 from agent.cli.standard_input import read_standard_input
 from agent.errors import ConfigurationError
@@ -28,9 +29,12 @@ def run_print(options: Any) -> int:
         report = getattr(renderer, "on_retry", None)
         if report is not None:
             report(attempt, delay, error)
+        else:
+            tell(f"retry {attempt} in {duration(delay)}: {one_line(error)}")
 
+    tell = _teller(options)
     ask = terminal_ask(lambda: renderer)
-    with opened_agent(options, tell=_teller(options), ask=ask, on_retry=on_retry) as agent:
+    with opened_agent(options, tell=tell, ask=ask, on_retry=on_retry) as agent:
         renderer = _renderer(options, agent)
         return run_agent(agent, prompt, renderer)
 
@@ -70,7 +74,7 @@ def _renderer(options: Any, agent: Agent) -> Any:
 
 
 def _teller(options: Any) -> Callable[[str], object]:
-    """Shows what is to be known before the run, beside the output; nothing with `--quiet` and `--json`."""
+    """Shows what is to be known beside the output; nothing with `--quiet` and `--json`."""
     if options.quiet or options.json:
         return lambda text: None
     return lambda text: print(clean(text), file=sys.stderr, flush=True)

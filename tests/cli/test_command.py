@@ -48,6 +48,16 @@ def test_a_tool_call_is_one_line_and_a_few_of_its_result(sse_server: SseServer, 
     assert ended.stdout.endswith("done\n")
 
 
+@pytest.mark.parametrize(("more", "told"), [([], "retry 1 in "), (["-q"], ""), (["--json"], "")])
+def test_a_retry_is_told_beside_a_piped_output(sse_server: SseServer, more: list[str], told: str) -> None:
+    sse_server.play(b"busy", status=503, headers={"retry-after-ms": "1"})
+    sse_server.play(*text_chunks("ok"))
+    ended = run_command(arguments(sse_server.url, *more, "-p", "x"))
+    assert ended.returncode == 0
+    assert ended.stderr.startswith(told)
+    assert ended.stderr.count("\n") == bool(told)
+
+
 def test_quiet_prints_the_answers_alone(sse_server: SseServer) -> None:
     sse_server.play(*call_chunks("bash", {"command": "echo secret"}))
     sse_server.play(*text_chunks("done"))
