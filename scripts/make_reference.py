@@ -68,7 +68,7 @@ def _home(package: ModuleType, name: str) -> str:
     ]
     loaded = [other for other in sorted(sys.modules) if other.startswith(f"{package.__name__}.")]
     ours = [home for home in [*known, *loaded] if home and home.startswith(package.__name__)]
-    return next(home for home in ours if name in _place_in(home))
+    return str(next(home for home in ours if name in _place_in(home)))
 
 
 @cache
@@ -105,7 +105,7 @@ def _entry(module: ModuleType, name: str, value: Any) -> Iterator[str]:
 
 def _class(name: str, cls: type) -> Iterator[str]:
     bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
-    has_arguments = cls.__init__ is not object.__init__ and inspect.isfunction(cls.__init__)
+    has_arguments = inspect.isfunction(getattr(cls, "__init__", None))  # not one that is built in
     yield _code(f"class {name}{_signature(cls, returns=False)}" if has_arguments else f"class {name}")
     yield f"A kind of {bases}." if bases else ""
     yield _doc(cls)
@@ -179,7 +179,7 @@ def _factories(value: Any) -> dict[str, str]:
     """What makes the default of a field, as a call."""
     if not dataclasses.is_dataclass(value):
         return {}
-    made = {field.name: field.default_factory for field in dataclasses.fields(value)}
+    made: dict[str, Any] = {field.name: field.default_factory for field in dataclasses.fields(value)}
     return {
         name: f"{factory.__name__}()"
         for name, factory in made.items()
@@ -188,7 +188,7 @@ def _factories(value: Any) -> dict[str, str]:
 
 
 def _parameter(parameter: inspect.Parameter, factories: dict[str, str]) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
     text = f"{stars}{parameter.name}"
     if parameter.annotation is not parameter.empty:
         text += f": {_annotation(parameter.annotation)}"
@@ -202,8 +202,9 @@ def _default(name: str, value: Any, factories: dict[str, str]) -> str:
         return factories.get(name, "...")
     if inspect.isroutine(value):
         return value.__name__
-    if dataclasses.is_dataclass(value) and value == type(value)():
-        return f"{type(value).__name__}()"
+    kind: Any = type(value)
+    if hasattr(kind, "__dataclass_fields__") and value == kind():
+        return f"{kind.__name__}()"
     return "..." if " at 0x" in repr(value) else repr(value)
 
 
