@@ -37,15 +37,32 @@ def generate_diff(old: str, new: str, context: int = CONTEXT_LINES) -> Diff:
     before additions. What is left out shows as one row of dots. A line feed at the very end makes no line;
     that only one of the texts has it is said.
     """
+    whole = diff_of_part(old, new, 0, 0, context)
+    assert whole is not None
+    return whole
+
+
+def diff_of_part(
+    old: str, new: str, lines_above: int, lines_below: int, context: int = CONTEXT_LINES
+) -> Diff | None:
+    """`generate_diff` for texts of which `old` and `new` are a part, whole lines, with all that changed.
+
+    None when the part is too small to tell: where lines repeat, a change may show further down than it was
+    made.
+    """
     if old == new:
         return Diff("", None)
     context = context if context > 0 else CONTEXT_LINES
     # One line more than is shown on each side, so that its being hidden is seen.
     start, tail = _alike(old, new, context + 1)
     before, after = _lines(old[start : len(old) - tail]), _lines(new[start : len(new) - tail])
-    above = old.count("\n", 0, start)
-    below = old.count("\n", len(old) - tail) + (tail > 0 and not old.endswith("\n"))
+    above = lines_above + old.count("\n", 0, start)
+    below = lines_below + old.count("\n", len(old) - tail) + (tail > 0 and not old.endswith("\n"))
     changes = list(_changes(before, after))
+    if (lines_above and changes[0].old_start <= context) or (
+        lines_below and len(before) - changes[-1].old_end <= context
+    ):
+        return None
     rows = _Rows(before, after, context, above, below)
     return Diff(
         text="\n".join(rows.render(changes)),

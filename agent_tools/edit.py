@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_tools.confine import DISK, Disk, disk_for
-from agent_tools.diff import generate_diff
 from agent_tools.editing import EditArguments, Edited, apply_edits
 from agent_tools.files import Writer, content_hash, lock_for, read_regular, require_regular_file, store
 from agent_tools.paths import find_existing, not_found, require_path
@@ -91,7 +90,7 @@ def _stop_if_cancelled(given: str, context: Any) -> None:
 
 
 def _result(arguments: EditArguments, edited: Edited) -> Result:
-    diff = generate_diff(edited.before, edited.after)
+    diff = edited.diff()
     count = len(arguments.replacements)
     plural = "s" if count > 1 else ""
     text = f"Edited {arguments.path}: {count} replacement{plural}, +{diff.added} -{diff.removed} lines"
@@ -99,9 +98,4 @@ def _result(arguments: EditArguments, edited: Edited) -> Result:
     text += f", first changed line {diff.first_changed_line}." if diff.first_changed_line else "."
     if edited.was_forgiving:
         text += " The file's text differed from oldText in blanks or typographic characters."
-    details = {
-        "diff": diff.text,
-        "first_changed_line": diff.first_changed_line,
-        "hash": content_hash(edited.data),
-    }
-    return Result(text, details)
+    return Result(text, {"diff": diff.text, "first_changed_line": diff.first_changed_line})

@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 from agent_tools.confine import disk_for
-from agent_tools.diff import generate_diff
 from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing import EditArguments
 from agent_tools.paths import find_existing, require_path
@@ -31,7 +30,7 @@ def editdiff_tool(
     def editdiff(arguments: EditArguments, context: Any) -> Result:
         path = find_existing(require_path(arguments.path), cwd, disk)
         edited = prepare_edit(arguments, path, context, reader, disk)
-        diff = generate_diff(edited.before, edited.after)
+        diff = edited.diff()
         details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
         rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])
         shown = keep_head(rows)

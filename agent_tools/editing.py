@@ -6,14 +6,17 @@ none. Only the quoted span changes, in the encoding of the file and with the lin
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from agent_tools.diff import CONTEXT_LINES, Diff, diff_of_part, generate_diff
 from agent_tools.matching import MAX_OCCURRENCES, Haystack, Match, with_line_feeds
 from agent_tools.nearest import nearest_lines
 from agent_tools.text import DecodedText, damaged_utf8, decode, displayable, encode_argument, latin_1
@@ -80,13 +83,43 @@ class EditArguments(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
-    """The outcome: the file's new bytes, and both texts with plain line feeds, fit to be shown."""
+class _Part:
+    """Whole lines of a text around all that changed, and how many lines are left out above and below."""
 
-    data: bytes
     before: str
     after: str
+    above: int
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The outcome: the file's new bytes, and on demand what the change looks like.
+
+    `before` and `after` are the whole texts with plain line feeds, fit to be shown.
+    """
+
+    data: bytes
     was_forgiving: bool  # some quotation was not in the file letter by letter
+    _before: str
+    _after: Callable[[], str]
+    _part: _Part | None
+
+    @property
+    def before(self) -> str:
+        return displayable(self._before)
+
+    @property
+    def after(self) -> str:
+        return displayable(with_line_feeds(self._after()))
+
+    def diff(self) -> Diff:
+        """The change as rows. Of a large file only the lines around it are looked at, where that can be."""
+        part, shown = self._part, None
+        if part is not None:
+            before, after = displayable(part.before), displayable(part.after)
+            shown = diff_of_part(before, after, part.above, part.below)
+        return generate_diff(self.before, self.after) if shown is None else shown
 
 
 def apply_edits(data: bytes, replacements: Sequence[Replacement], path: str) -> Edited:
@@ -138,22 +171,35 @@ def _splices(haystack: Haystack, replacements: Sequence[Replacement], path: str)
 
 
 def _spliced(data: bytes, decoded: DecodedText, lf: str, splices: list[_Splice], path: str) -> Edited:
+    part: _Part | None = None
+    after: Callable[[], str]
     if decoded.encoding == "utf-8" and decoded.text.isascii():
-        new, text = _joined_ascii(data, decoded, splices)
+        new = _joined_ascii(data, decoded, splices)
+        after = functools.partial(_text_of_ascii, new, len(decoded.bom))
+        if lf is decoded.text:  # then a place in the one is a place in the other
+            part = _part_around(lf, splices)
     else:
         text = _joined(decoded.text, splices)
         new = _encoded(decoded, text, path)
+        after = functools.partial(str, text)
     if new == data:
         raise ToolFailure(
             f"No changes made to {path}: the replacement is identical to what is there. "
             "(Line endings are kept as the file has them.)"
         )
-    return Edited(
-        data=new,
-        before=displayable(lf),
-        after=displayable(with_line_feeds(text)),
-        was_forgiving=not all(splice.match.is_exact for splice in splices),
-    )
+    return Edited(new, not all(splice.match.is_exact for splice in splices), lf, after, part)
+
+
+def _part_around(text: str, splices: list[_Splice]) -> _Part:
+    """The lines that the splices touch, with as many around them as a diff shows, and one more."""
+    start, end = splices[0].start, splices[-1].end
+    for _ in range(CONTEXT_LINES + 2):
+        start = text.rfind("\n", 0, max(0, start - 1)) + 1
+        end = text.find("\n", end) + 1 or len(text)
+    moved = [dataclasses.replace(s, start=s.start - start, end=s.end - start) for s in splices]
+    before = text[start:end]
+    below = text.count("\n", end) + (end < len(text) and not text.endswith("\n"))
+    return _Part(before, with_line_feeds(_joined(before, moved)), text.count("\n", 0, start), below)
 
 
 def _splice(haystack: Haystack, replacement: Replacement, path: str, name: str) -> _Splice:
@@ -211,16 +257,19 @@ def _refuse_overlaps(haystack: Haystack, splices: list[_Splice]) -> None:
             raise ToolFailure(f"{one.name} and {other.name} overlap at line {line}. Make one edit of them.")
 
 
-def _joined_ascii(data: bytes, decoded: DecodedText, splices: list[_Splice]) -> tuple[bytes, str]:
-    """The new bytes and their text, by copying the file once; places in the text are places in its bytes."""
+def _text_of_ascii(data: bytes, skipped: int) -> str:
+    return data[skipped:].decode()
+
+
+def _joined_ascii(data: bytes, decoded: DecodedText, splices: list[_Splice]) -> bytes:
+    """The new bytes, by copying the file once; places in the text are places in its bytes."""
     body = memoryview(data)[len(decoded.bom) :]
     pieces: list[memoryview | bytes] = [decoded.bom]
     position = 0
     for splice in splices:
         pieces += (body[position : splice.start], splice.text.encode())
         position = splice.end
-    new = b"".join([*pieces, body[position:]])
-    return new, new[len(decoded.bom) :].decode()
+    return b"".join([*pieces, body[position:]])
 
 
 def _joined(text: str, splices: list[_Splice]) -> str:

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from agent_tools.diff import generate_diff
 from agent_tools.edit import edit_tool
+from agent_tools.editing import Replacement, apply_edits
 from agent_tools.read import read_tool
-from agent_tools.tool import Context, Result
+from agent_tools.tool import Context, Result, ToolFailure
 
 
 class Desk:
@@ -493,3 +497,22 @@ def test_a_model_is_told_the_rules() -> None:
     assert tool.parameters["required"] == ["path"]
     assert tool.parameters["properties"]["edits"]["items"]["required"] == ["oldText", "newText"]
     assert not tool.parallel
+
+
+_words = st.sampled_from(["a", "b", "\n", "\n\n", "c\n", "\r\n", "é", "x" * 30 + "\n"])
+
+
+@given(st.lists(_words, max_size=60).map("".join), st.data())
+def test_the_shown_diff_is_that_of_the_whole_texts(text: str, data: st.DataObject) -> None:
+    most = st.integers(0, len(text))
+    places = sorted(data.draw(st.lists(most, min_size=2, max_size=4, unique=True))) if len(text) > 4 else []
+    edits = [
+        Replacement(oldText=text[start:end], newText=data.draw(_words))
+        for start, end in zip(places[::2], places[1::2], strict=False)
+    ]
+    assume(edits)
+    try:
+        edited = apply_edits(text.encode(), edits, "f")
+    except ToolFailure:
+        return
+    assert edited.diff() == generate_diff(edited.before, edited.after)
