@@ -23,7 +23,6 @@ HOMES = {
     "prompt_toolkit": ("agent.cli.tui", False),
     "PIL": ("agent_tools.images", True),
     "regex": ("agent_tools", False),
-    "pathspec": ("agent_tools", False),
 }
 
 # Each knows those after it, none of those before it.
@@ -155,7 +154,7 @@ def test_importing_loads_little_and_starts_touches_and_prints_nothing(imported: 
 
 
 def test_importing_loads_no_heavy_dependency(imported: dict[str, list[str]]) -> None:
-    heavy = {"httpx", "rich", "PIL", "pydantic", "prompt_toolkit", "asyncio", "regex", "pathspec"}
+    heavy = {"httpx", "rich", "PIL", "pydantic", "prompt_toolkit", "asyncio", "regex"}
     assert heavy.isdisjoint(imported["modules"])
 
 
