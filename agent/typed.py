@@ -34,8 +34,8 @@ _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 class TypedOutput:
     """The typed result of one run: the tool and the hooks that get it, and the value once it is there.
 
-    Used by that run alone; `value` is read when it has ended. `takes_schema(model, context, options)` tells of
-    a request whether it brings `options.output_schema`; without it all goes through the tool. Raises
+    Used by that run alone; `value` is read when it has ended. `takes_schema(model, context, options)` tells
+    of a request whether it brings `options.output_schema`; without it all goes through the tool. Raises
     ConfigurationError for a type that no schema can describe.
     """
 
