@@ -58,7 +58,7 @@ def compat_for(model: Model) -> Compat:
     return overridden(_detected(model), model.compat, "anthropic-messages", _CHOICES)
 
 
-# Those for which Anthropic documents structured outputs: Opus, Sonnet and Haiku from 4.5 on.
+# Those known to take a schema of the answer: Opus, Sonnet and Haiku from 4.5 on. Of generation 5 it is not.
 _KNOWS_SCHEMAS = re.compile(r"claude-(?:opus|sonnet|haiku)-4-(?:[5-9]|\d\d)(?!\d)")
 
 

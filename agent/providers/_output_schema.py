@@ -13,8 +13,11 @@ from typing import Any
 
 OUTPUT_NAME = "final_answer"  # a label; OpenAI's formats want one
 
-# Models of OpenAI that answer 400 to a schema: those before GPT-4o of August 2024, and the first of o1.
-_BEFORE_SCHEMAS = re.compile(r"gpt-3|gpt-4(?:-|\Z)|gpt-4o-2024-05-13|chatgpt-4o|o1-(?:mini|preview)")
+# Models of OpenAI that answer 400 to a schema: those before GPT-4o of August 2024, the first of o1, and the
+# `pro` ones from GPT-5.2 on.
+_NO_SCHEMAS = re.compile(
+    r"gpt-3|gpt-4(?:-|\Z)|gpt-4o-2024-05-13|chatgpt-4o|o1-(?:mini|preview)|gpt-\d+\.\d+-pro"
+)
 
 _FORM = frozenset(("type", "properties", "required", "items", "anyOf", "enum", "$ref", "$defs"))
 _BOUNDS = frozenset(
@@ -39,8 +42,8 @@ _MOST_OPTIONAL, _MOST_UNIONS = 24, 16
 
 
 def openai_knows_schemas(id: str) -> bool:
-    """False for the models of OpenAI that are too old for a schema of the answer."""
-    return not _BEFORE_SCHEMAS.match(id)
+    """False for the models of OpenAI that refuse a schema of the answer."""
+    return not _NO_SCHEMAS.match(id)
 
 
 def narrowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
