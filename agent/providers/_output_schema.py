@@ -20,20 +20,9 @@ _NO_SCHEMAS = re.compile(
 )
 
 _FORM = frozenset(("type", "properties", "required", "items", "anyOf", "enum", "$ref", "$defs"))
-_BOUNDS = frozenset(
-    (
-        *(
-            "minimum",
-            "maximum",
-            "exclusiveMinimum",
-            "exclusiveMaximum",
-            "multipleOf",
-            "minLength",
-            "maxLength",
-        ),
-        *("pattern", "format", "minItems", "maxItems", "uniqueItems", "default", "examples", "deprecated"),
-    )
-)
+_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_OF_OTHERS = ("minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems")
+_BOUNDS = frozenset((*_OF_NUMBERS, *_OF_OTHERS, "default", "examples", "deprecated"))
 _SAID_OTHERWISE = frozenset(
     ("title", "description", "discriminator", "const", "oneOf", "additionalProperties")
 )
