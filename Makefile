@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench peers docs tool-docs pictures local-model doors clean
+.PHONY: help demo test lint types bench peers docs tool-docs reference pictures local-model doors clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs
 
 tool-docs: $(VENV)/.installed-dev ## make docs/tools and the snapshots of prompts from the tools as they are
 	@$(PY) scripts/make_tool_docs.py
+
+reference: $(VENV)/.installed-dev ## make docs/reference from the signatures and docstrings of the public names
+	@$(PY) scripts/make_reference.py
 
 pictures: $(VENV)/.installed-dev ## make the pictures of docs/images from real runs; needs tmux
 	@$(PY) scripts/make_pictures.py

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from agent.usage import Usage
 
+UNKNOWN_COST = "cost unknown"
+
 
 def short_count(number: int) -> str:
     """A number of tokens in at most five characters: 950, 1.2k, 128k, 1M."""
@@ -44,4 +46,4 @@ def cost(usage: Usage) -> str:
     """The money, or that nobody knows it: a price that is unknown is not zero."""
     if usage.cost.total:
         return money(usage.cost.total)
-    return "cost unknown" if usage.total_tokens else money(0)
+    return UNKNOWN_COST if usage.total_tokens else money(0)

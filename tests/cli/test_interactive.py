@@ -17,6 +17,8 @@ from support.command import ROOT, call_chunks, chunk, environment, text_chunks
 from support.interactive import Interactive
 from support.sse_server import SseServer, hang, wait_for
 
+from agent.cli.tui.commands import meant_command
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 
 ENTER, ESC, ALT_ENTER, CTRL_C, CTRL_D, CTRL_J = "\r", "\x1b", "\x1b\r", "\x03", "\x04", "\n"
@@ -266,7 +268,7 @@ def test_commands_say_what_they_are_asked(sse_server: SseServer, agent: Interact
         ("/thinking", "thinking: off of off"),
         ("/thinking hard", "no level 'hard'"),
         ("/tools", r"grep   Search the contents of files"),
-        ("/cost", r"0 in, 0 out · \$0\.00"),
+        ("/cost", r"0 in, 0 out · cost unknown"),
         ("/copy", "no answer to copy"),
         ("/tree", "/tree: not yet"),
         ("/help", "Alt\\+Enter      while it works"),
@@ -274,6 +276,57 @@ def test_commands_say_what_they_are_asked(sse_server: SseServer, agent: Interact
         agent.type(command + ENTER)
         agent.wait_for(told)
     assert sse_server.requests == []
+
+
+def test_a_slip_in_a_command_is_told_and_does_not_go_to_the_model(
+    sse_server: SseServer, agent: Interactive
+) -> None:
+    sse_server.play(*text_chunks("A folder."))
+    agent.type("/modl" + ENTER)
+    agent.wait_for(r"no command /modl; did you mean /model\?")
+    assert sse_server.requests == []
+    agent.type("/usr/bin" + ENTER)
+    agent.wait_for(r"A folder\.")
+    assert _prompts(sse_server) == ["/usr/bin"]
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("/modl", "/model"),
+        ("/Help", "/help"),
+        ("/exit", "/quit"),
+        ("/thikning ", "/thinking"),
+        ("/xyz", None),
+        ("/tmp", None),
+        ("/modl of the car", None),
+        ("modl", None),
+    ],
+)
+def test_only_a_single_word_near_a_command_is_a_slip(line: str, meant: str | None) -> None:
+    assert meant_command(line) == meant
+
+
+def test_a_level_that_the_model_has_not_is_explained(sse_server: SseServer, tmp_path: Path) -> None:
+    with Interactive(sse_server.url, tmp_path) as agent:
+        agent.type("/thinking high" + ENTER)
+        agent.wait_for("thinking: off, as no other level is known of local/test")
+        agent.type("/model anthropic/claude-haiku-4-5" + ENTER + "/thinking max" + ENTER)
+        agent.wait_for("thinking: high, as anthropic/claude-haiku-4-5 has off, low, medium, high")
+
+
+def test_the_start_tells_of_help_once(agent: Interactive) -> None:
+    agent.wait_for("/help lists the keys and the commands")
+    agent.type("/cost" + ENTER)
+    agent.wait_for("0 in, 0 out")
+    assert agent.text.count("/help lists") == 1
+
+
+def test_a_price_is_unknown_before_the_first_token_too(sse_server: SseServer, tmp_path: Path) -> None:
+    with Interactive(sse_server.url, tmp_path) as agent:
+        agent.wait_for("128k · cost unknown")
+    with Interactive(sse_server.url, tmp_path, "--model", "anthropic/claude-haiku-4-5") as agent:
+        agent.wait_for(r"200k · \$0\.00")
 
 
 def test_another_model_is_asked_from_the_next_prompt_on(sse_server: SseServer, agent: Interactive) -> None:

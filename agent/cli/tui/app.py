@@ -28,7 +28,7 @@ from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.styles import Style
 
 from agent.cli.interrupts import end_now
-from agent.cli.tui.commands import COMMANDS, NOT_YET, help_text
+from agent.cli.tui.commands import COMMANDS, NOT_YET, help_text, meant_command
 from agent.cli.tui.completion import PromptCompleter
 from agent.cli.tui.history import open_history
 from agent.cli.tui.keys import key_bindings
@@ -220,6 +220,8 @@ class InteractiveApp:
         command = text.split(None, 1)[0]
         if command in COMMANDS or command in NOT_YET:
             self._command(command, text[text.index(command) + len(command) :].strip())
+        elif meant := meant_command(text):
+            self._with_session(lambda session: session.note(f"no command {command}; did you mean {meant}?"))
         elif text.startswith("!"):
             shared = not text.startswith("!!")
             typed = text.lstrip("!").strip()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 COMMANDS: dict[str, str] = {
     "/model": "show the model, or take another: /model provider/id",
     "/thinking": "show the thinking level, or set it: /thinking high",
@@ -30,6 +32,24 @@ Up, Down       earlier prompts
 Ctrl+C twice   leave (once: stop the agent, or empty the line); Ctrl+D on an empty line
 !command       run a command and show it to the model
 !!command      run a command, only for you"""
+
+
+WELCOME = "/help lists the keys and the commands"
+
+_LOOKS_LIKE_ONE = re.compile(r"/[A-Za-z]+")
+# High enough that most paths of one word go to the model, low enough for a letter lost or two changed.
+_LIKENESS = 0.6
+
+
+def meant_command(line: str) -> str | None:
+    """The command that a line of one word nearly is: `/model` for `/modl`."""
+    from difflib import get_close_matches  # only a slip needs it
+
+    word = line.strip()
+    if not _LOOKS_LIKE_ONE.fullmatch(word):
+        return None
+    near = get_close_matches(word.lower(), COMMANDS | NOT_YET, n=1, cutoff=_LIKENESS)
+    return near[0] if near else None
 
 
 def help_text() -> str:

@@ -23,6 +23,7 @@ from agent.cli.permissions import NO, Answer, Question
 from agent.cli.plain import clean, one_line
 from agent.cli.setup import opened_agent
 from agent.cli.tui.asking import Asking
+from agent.cli.tui.commands import WELCOME
 from agent.cli.tui.outbox import Kind, Outbox
 from agent.cli.tui.screen import Fragments, to_ansi, to_fragments
 from agent.cli.tui.shell import ShellCommands
@@ -260,7 +261,17 @@ class Session:
             self.note(f"no level {level!r}; there are {', '.join(reversed(THINKING_LADDER))}", "red")
         else:
             self.agent.thinking_level = level
-            self.note(f"thinking: {self._level()}")
+            self.note(f"thinking: {self._level()}{self._why_not(level)}")
+
+    def _why_not(self, level: str) -> str:
+        """Why a request would have another level than the one that was asked for, if so."""
+        levels, model = self._levels(), self.agent.model
+        if model is None or self._level() == level:
+            return ""
+        name = f"{model.provider}/{model.id}"
+        if levels == ["off"]:
+            return f", as no other level is known of {name}"
+        return f", as {name} has {', '.join(levels)}"
 
     def next_thinking_level(self) -> None:
         """Take the next level that the model offers, after the last the first again."""
@@ -278,7 +289,7 @@ class Session:
     def show_cost(self) -> None:
         """Say what the conversation has used."""
         spent = self._total()
-        self.note(f"{amounts.tokens(spent)} · {amounts.cost(spent)}")
+        self.note(f"{amounts.tokens(spent)} · {self._cost(spent)}")
 
     def last_answer(self) -> str:
         """The text of the last answer, or nothing."""
@@ -306,8 +317,13 @@ class Session:
             words["tokens"] = amounts.tokens(spent)
         share = 100 * self._context_tokens / model.context_window if model.context_window else 0
         words["context"] = f"{share:.0f}% of {amounts.short_count(model.context_window)}"
-        words["cost"] = amounts.cost(spent)
+        words["cost"] = self._cost(spent)
         return words
+
+    def _cost(self, spent: Usage) -> str:
+        model = self.agent.model
+        is_known = model is not None and model.cost is not None
+        return amounts.cost(spent) if is_known or spent.total_tokens else amounts.UNKNOWN_COST
 
     def _total(self) -> Usage:
         return self._spent + self._view.usage if self._view.is_running else self._spent
@@ -344,7 +360,7 @@ def opened_session(options: Any, width: Callable[[], int], wake: Callable[[], No
             session.on_retry(attempt, delay, error)
 
     with opened_agent(options, tell=tell, ask=ask, on_retry=on_retry) as agent:
-        session = Session(agent, options.cwd, width, wake, notes)
+        session = Session(agent, options.cwd, width, wake, [*notes, WELCOME])
         handler = _Notes(session)
         logger = logging.getLogger("agent")
         logger.addHandler(handler)
