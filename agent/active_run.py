@@ -100,6 +100,7 @@ class ActiveRun:
         config.news = self
         if job.output is not None:
             config.answer_tools = (job.output.tool,)
+            config.prepare_answer = job.output.prepare
             config.hooks = merge_hooks(job.output.hooks, config.hooks)
         return config
 

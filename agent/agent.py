@@ -51,7 +51,7 @@ from agent.runs import (
 )
 from agent.settings import Settings
 from agent.side_query import SideQuery
-from agent.stream import PartialMessage, StreamFn
+from agent.stream import AgentContext, PartialMessage, StreamFn, StreamOptions
 from agent.subscribers import Audience, Subscriber, Subscription
 from agent.tools import ToolSet
 from agent.worker import Jobs, hire
@@ -704,6 +704,9 @@ class Agent:
         return stream_fn
 
     def _new_job(self, prompts: list[Message], skip_first_steering: bool, output: TypedOutput | None) -> Job:
+        stream_fn = self._stream_fn_of(self._settings)
+        if output is not None:
+            output.takes_schema = _schema_test_of(stream_fn)
         metadata = new_metadata(self._key, self.name)
         context = contextvars.copy_context()
         context.run(enter_run, metadata, self._key)
@@ -711,7 +714,7 @@ class Agent:
             run=Run(metadata, self._key),
             prompts=prompts,
             settings=self._settings,
-            stream_fn=self._stream_fn_of(self._settings),
+            stream_fn=stream_fn,
             tools=self._tools,
             context=context,
             ear=self._ear_of_a_new_run(),
@@ -768,6 +771,13 @@ def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
     from agent.typed import TypedOutput
 
     return TypedOutput(output_type, tools.names())
+
+
+def _schema_test_of(stream_fn: StreamFn) -> Callable[[Model, AgentContext, StreamOptions], bool] | None:
+    """What tells of a request whether it brings the answer's schema; None for functions of others' making."""
+    from agent.providers import default_stream_fn, takes_schema
+
+    return takes_schema if stream_fn is default_stream_fn else None
 
 
 def _as_messages(prompt: Prompt, images: Sequence[ImageContent] = ()) -> list[Message]:

@@ -245,6 +245,8 @@ class Asker:
             options.cancel = self._cancel  # or an abort could not reach the request
         if request is not None:
             _constrain(context, options, request, tools)
+        if self._config.prepare_answer is not None:
+            context, options = self._config.prepare_answer(self.model, context, options)
         return context, options
 
     def _messages(self) -> Sequence[Message]:

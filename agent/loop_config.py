@@ -15,10 +15,12 @@ from agent.messages import Message, default_convert_to_llm
 from agent.models import Model
 from agent.retry import RetryPolicy
 from agent.runs import RunMetadata
+from agent.stream import AgentContext, StreamOptions
 
 Emit = Callable[[Event], object]
 Poll = Callable[[], Sequence[Message]]
 Mirror = Callable[[Message | None, Message | None], object]
+PrepareAnswer = Callable[[Model, AgentContext, StreamOptions], tuple[AgentContext, StreamOptions]]
 
 
 class News(Protocol):
@@ -44,7 +46,8 @@ class LoopConfig:
     None) or mended (old, new); `replace_history(messages)` that a hook replaced them all. `park(cancel)` is
     called where the run would end with an answer: it waits, and returns what to go on with, or nothing.
     `answer_tools` take the final answer: they are there whatever hooks make of the tools, no gate is asked
-    about them, and an answer that calls nothing else is reviewed like one in words. `fallbacks` are models
+    about them, and an answer that calls nothing else is reviewed like one in words. `prepare_answer(model,
+    context, options)` has the last word on each request. `fallbacks` are models
     to go on with, one after the other, when the one before can't be reached; `api_key` is for the provider of
     `model` alone.
     """
@@ -74,6 +77,7 @@ class LoopConfig:
     park: Callable[[CancelToken], Sequence[Message]] | None = field(default=None, kw_only=True)
     news: News | None = field(default=None, kw_only=True)
     answer_tools: Sequence[Any] = field(default=(), kw_only=True)
+    prepare_answer: PrepareAnswer | None = field(default=None, kw_only=True)
     fallbacks: Sequence[Model] = field(default=(), kw_only=True)
     api_key: str = field(default="", kw_only=True, repr=False)
     session_id: str = field(default="", kw_only=True)

@@ -207,7 +207,8 @@ class StreamOptions:
     Waits are in seconds. `cancel` must be obeyed: it is how `abort()` reaches a request. `reasoning` is a
     thinking level already fit for the model, empty for "no opinion". `api_key_error` says why there is no
     key. `on_payload(payload, model)` may return a replacement of the request body. `timeout` is the longest
-    silence of the server; any byte restarts it.
+    silence of the server; any byte restarts it. `output_schema` is a JSON schema, of an object, that the
+    answer in text is to have; it is left out where the server does not take one.
     """
 
     cancel: CancelToken = field(default_factory=CancelToken)
@@ -230,6 +231,7 @@ class StreamOptions:
     on_retry: Callable[[int, float, str], object] | None = None
     on_payload: Callable[[dict[str, Any], Model], dict[str, Any] | None] | None = None
     timeout: float | None = None
+    output_schema: Mapping[str, Any] | None = None
 
 
 StreamFn: TypeAlias = Callable[[Model, AgentContext, StreamOptions], Iterator[StreamEvent]]

@@ -1,14 +1,18 @@
-"""A typed result: the model gives its final answer by calling a tool whose parameters are the type's schema.
+"""A typed result: the final answer is JSON of the type's schema, in text or as the arguments of a tool.
 
-A tool works on every wire format and beside other tools. An answer in text counts too when it is the JSON of
-such a value; any other is discarded and asked for again. Imports pydantic, so it is loaded when first used.
+Each request goes the one way or the other. Where the server takes a schema for the answer, the model answers
+in text. Elsewhere it calls a tool whose parameters are the schema, which works with every server and beside
+other tools; JSON in text counts too. What does not fit is asked for again. Imports pydantic, so it is loaded
+when first used.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
@@ -16,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from agent.decisions import Candidate, CandidateInfo, RequestUpdate, RunInfo, TurnUpdate
 from agent.errors import AgentError, ConfigurationError, ToolError
 from agent.hooks import Hooks
+from agent.models import Model
 from agent.signatures import plain_schema, problems
 from agent.stream import AgentContext, StreamOptions
 from agent.tools import AgentTool, ToolResult
@@ -29,12 +34,15 @@ _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 class TypedOutput:
     """The typed result of one run: the tool and the hooks that get it, and the value once it is there.
 
-    Used by that run alone; `value` is read when it has ended. Raises ConfigurationError for a type that no
-    schema can describe.
+    Used by that run alone; `value` is read when it has ended. `takes_schema(model, context, options)` tells
+    of a request whether it brings `options.output_schema`; without it all goes through the tool. Raises
+    ConfigurationError for a type that no schema can describe.
     """
 
     def __init__(self, output_type: Any, taken: Iterable[str] = ()) -> None:
         self.value: Any = None
+        self.takes_schema: Callable[[Model, AgentContext, StreamOptions], bool] | None = None
+        self._in_text = False  # the last request brought the schema
         self._found = False
         self._misses = 0
         self._adapter, self._wrapped, schema = _described(output_type)
@@ -47,19 +55,40 @@ class TypedOutput:
             "The arguments are the answer."
         )
         self.tool = AgentTool(name, description, schema, self._take)
-        self.hooks = Hooks(
-            on_request=self._ask_for_it, candidate_answer=self._judge, prepare_turn=self._limit_misses
-        )
+        self.hooks = Hooks(candidate_answer=self._judge, prepare_turn=self._limit_misses)
 
-    def _ask_for_it(self, context: AgentContext, options: StreamOptions) -> None:
+    def prepare(
+        self, model: Model, context: AgentContext, options: StreamOptions
+    ) -> tuple[AgentContext, StreamOptions]:
+        """The request with the answer asked for: by its schema where it can bring one, else by the tool."""
+        with_schema = self._with_schema(model, context, options)
+        self._in_text = with_schema is not None
+        return with_schema or self._with_tool(context, options)
+
+    def _with_schema(
+        self, model: Model, context: AgentContext, options: StreamOptions
+    ) -> tuple[AgentContext, StreamOptions] | None:
+        name = self.tool.name
+        # A model that must call something could never answer.
+        if self.takes_schema is None or options.tool_choice not in ("", "auto", "none", name):
+            return None
+        choice = "" if options.tool_choice == name else options.tool_choice
+        options = replace(options, tool_choice=choice, output_schema=self.tool.parameters)
+        context = replace(context, tools=[tool for tool in context.tools if tool.name != name])
+        if not self.takes_schema(model, context, options):
+            return None
+        hint = "When you are done, give your final answer as JSON of its schema and nothing else."
+        return _hinted(context, hint), options
+
+    def _with_tool(self, context: AgentContext, options: StreamOptions) -> tuple[AgentContext, StreamOptions]:
         name = self.tool.name
         hint = (
             f"When you are done, give your final answer by calling the tool {name}; text alone is not read."
         )
-        context.system_prompt = "\n\n".join(filter(None, (context.system_prompt, hint)))
         # A forced call would switch thinking off with some providers, so it is for models that don't think.
         if [tool.name for tool in context.tools] == [name] and options.reasoning in ("", "off"):
-            options.tool_choice = options.tool_choice or name
+            options = replace(options, tool_choice=options.tool_choice or name)
+        return _hinted(context, hint), options
 
     def _take(self, arguments: dict[str, Any], context: Any) -> ToolResult:
         try:
@@ -73,21 +102,35 @@ class TypedOutput:
         return ToolResult("The answer was taken.", terminate=True)
 
     def _judge(self, info: CandidateInfo) -> Candidate | None:
-        """Accept the JSON of a value, and whatever is said once the value is there."""
-        if self._found or info.message.tool_calls:
+        """Accept the JSON of a value, and whatever is said once the tool has taken the value."""
+        if info.message.tool_calls or (self._found and not self._in_text):
             return None
         text = info.message.text
         fenced = _FENCED.match(text)
         try:
-            self._set(fenced[1] if fenced else text)
+            self._set(self._unwrapped(fenced[1] if fenced else text))
             return None
-        except ValidationError:
+        except ValidationError as error:
             self._misses += 1
+            wrong = problems(error)
         if self._misses > _RETRIES:
             return Candidate.abort(self._failure())
+        if self._in_text:
+            schema = json.dumps(self.tool.parameters, ensure_ascii=False)
+            said = f"Your last answer was not read: {wrong}. Answer in JSON alone, of this schema: {schema}"
+            return Candidate.retry(RequestUpdate(system_suffix=said))
         name = self.tool.name
         said = f"Your last answer was not read: it was text. Call {name} with the answer as its arguments."
         return Candidate.retry(RequestUpdate(tool_choice=name, system_suffix=said))
+
+    def _unwrapped(self, text: str) -> str:
+        """The JSON of the value itself, where the schema had it inside an object."""
+        if self._wrapped and self._in_text:
+            with contextlib.suppress(ValueError, RecursionError):
+                data = json.loads(text)
+                if isinstance(data, dict) and data.keys() == {"value"}:
+                    return json.dumps(data["value"])
+        return text
 
     def _limit_misses(self, info: RunInfo) -> TurnUpdate | None:
         return TurnUpdate(error=self._failure()) if self._misses > _RETRIES and not self._found else None
@@ -98,6 +141,10 @@ class TypedOutput:
 
     def _failure(self) -> AgentError:
         return AgentError(f"the model gave no valid typed answer in {self._misses} attempts")
+
+
+def _hinted(context: AgentContext, hint: str) -> AgentContext:
+    return replace(context, system_prompt="\n\n".join(filter(None, (context.system_prompt, hint))))
 
 
 def _described(output_type: Any) -> tuple[TypeAdapter[Any], bool, dict[str, Any]]:

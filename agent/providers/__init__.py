@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from agent.errors import ConfigurationError
 from agent.models import Model
 from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 
@@ -43,6 +44,20 @@ def default_stream_fn(model: Model, context: AgentContext, options: StreamOption
         return iter((StreamError(text),))
     stream: Iterator[StreamEvent] = importlib.import_module(home).stream(model, context, options)
     return stream
+
+
+def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
+    """True when this very request would bring the model `options.output_schema`, to answer in such JSON.
+
+    Imports the client of the wire format.
+    """
+    home = _MODULES.get(model.api)
+    if home is None:
+        return False
+    try:
+        return bool(importlib.import_module(home).takes_schema(model, context, options))
+    except ConfigurationError:  # of the model's flags: the request itself will tell
+        return False
 
 
 def __getattr__(name: str) -> Any:

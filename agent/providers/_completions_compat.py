@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from agent.models import Model
 from agent.providers._flags import overridden
 from agent.providers._keys import base_url
+from agent.providers._output_schema import openai_knows_schemas
 
 ThinkingFormat = L["openai", "openrouter", "deepseek", "zai", "qwen", "qwen-chat-template"]
 MaxTokensField = L["max_completion_tokens", "max_tokens"]
@@ -27,7 +28,8 @@ class Compat:
     `requires_reasoning_content_on_assistant_messages`: True sends the model's reasoning back with every
     turn (empty if there was none), False never, None only to models marked as reasoning ones, and only
     reasoning they made. `open_router_routing` is sent as `provider`, `vercel_gateway_routing` as
-    `providerOptions.gateway`.
+    `providerOptions.gateway`. `supports_json_schema`: the answer may be asked for by its schema;
+    `..._with_tools`: also while the model has tools, which many servers refuse or then never call.
     """
 
     supports_store: bool = False
@@ -35,6 +37,8 @@ class Compat:
     supports_reasoning_effort: bool = True
     supports_usage_in_streaming: bool = True
     supports_strict_mode: bool = True
+    supports_json_schema: bool = False
+    supports_json_schema_with_tools: bool = False
     supports_prompt_cache_key: bool = False
     supports_long_cache_retention: bool = True
     max_tokens_field: MaxTokensField = "max_completion_tokens"
@@ -113,6 +117,8 @@ def _detected(model: Model) -> Compat:
         supports_developer_role=standard,
         supports_reasoning_effort=not at((*_XAI, *_ZAI, *_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
         supports_strict_mode=not at((*_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
+        supports_json_schema=standard and openai_knows_schemas(model.id),
+        supports_json_schema_with_tools=standard,
         supports_prompt_cache_key=at(_OPENAI),
         supports_long_cache_retention=not at(_CLOUDFLARE),
         max_tokens_field="max_tokens" if old_limit else "max_completion_tokens",

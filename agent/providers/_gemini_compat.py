@@ -27,13 +27,17 @@ class Compat:
     think at a `level` (Gemini 3 and later), within a `budget` of tokens, or not at all.
     `requires_thought_signatures`: calls without the model's signature are refused unless marked.
     `supports_images_in_results`: a function's response may hold images. `requires_tool_call_ids`: calls and
-    responses are matched by id. `project` and `location`: of the cloud project on Vertex.
+    responses are matched by id. `supports_json_schema`: the answer may be asked for by its schema;
+    `..._with_tools`: also while the model has tools. `project` and `location`: of the cloud project
+    on Vertex.
     """
 
     thinking_format: ThinkingFormat = "budget"
     requires_thought_signatures: bool = False
     supports_images_in_results: bool = False
     requires_tool_call_ids: bool = False
+    supports_json_schema: bool = False
+    supports_json_schema_with_tools: bool = False
     project: str = ""
     location: str = ""
 
@@ -43,11 +47,14 @@ def compat_for(model: Model) -> Compat:
 
     Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
     """
-    third = version_of(model.id) >= (3, 0)
+    version = version_of(model.id)
+    third = version >= (3, 0)
     found = Compat(
         thinking_format="level" if third else "budget",
         requires_thought_signatures=third,
         supports_images_in_results=third,
+        supports_json_schema=version >= (2, 5),
+        supports_json_schema_with_tools=third,
         requires_tool_call_ids=bool(_FOREIGN.search(model.id)),
     )
     return overridden(found, model.compat, "google-generative-ai", _CHOICES)

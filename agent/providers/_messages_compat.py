@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal as L
@@ -26,7 +27,8 @@ class Compat:
     is how arguments are asked for piece by piece: by a field of each tool, by a beta header, or not at all.
     `thinking_display` is whether thinking comes as a summary or only as its signature (empty: the model's
     default). `server_tools` are the tools the server runs (None: any). `allow_unsigned_thinking`: the server
-    wants thinking back though it signs none.
+    wants thinking back though it signs none. `supports_json_schema`: the answer may be asked for by its
+    schema.
     """
 
     adaptive_thinking: AdaptiveThinking = ""
@@ -38,6 +40,7 @@ class Compat:
     bearer_auth: bool = False
     allow_unsigned_thinking: bool = False
     server_tools: Sequence[str] | None = None
+    supports_json_schema: bool = False
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -55,6 +58,10 @@ def compat_for(model: Model) -> Compat:
     return overridden(_detected(model), model.compat, "anthropic-messages", _CHOICES)
 
 
+# Those known to take a schema of the answer: Opus, Sonnet and Haiku from 4.5 on. Of generation 5 it is not.
+_KNOWS_SCHEMAS = re.compile(r"claude-(?:opus|sonnet|haiku)-4-(?:[5-9]|\d\d)(?!\d)")
+
+
 def _detected(model: Model) -> Compat:
     host = (urlsplit(base_url(model)).hostname or "").lower()
     anthropic = host == "api.anthropic.com"
@@ -68,4 +75,5 @@ def _detected(model: Model) -> Compat:
         supports_long_cache_retention=anthropic,
         supports_betas=not poe,
         bearer_auth=poe or copilot,
+        supports_json_schema=anthropic and bool(_KNOWS_SCHEMAS.match(model.id)),
     )

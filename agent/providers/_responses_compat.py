@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from agent.models import Model
 from agent.providers._flags import overridden
 from agent.providers._keys import base_url
+from agent.providers._openai import AZURE
+from agent.providers._output_schema import openai_knows_schemas
 
 ReasoningSummary = L["auto", "concise", "detailed", ""]
 ServiceTier = L["", "auto", "default", "flex", "priority", "scale"]
@@ -22,12 +24,14 @@ class Compat:
 
     `supports_developer_role` is for the system prompt of reasoning models. `reasoning_effort_map` renames
     thinking levels (`off` too). `reasoning_summary` empty asks for none. `service_tier` is sent as it is
-    and, with `flex` and `priority`, changes what the answer costs.
+    and, with `flex` and `priority`, changes what the answer costs. `supports_json_schema`: the answer may be
+    asked for by its schema.
     """
 
     supports_developer_role: bool = True
     supports_encrypted_reasoning: bool = True
     supports_strict_mode: bool = True
+    supports_json_schema: bool = False
     supports_long_cache_retention: bool = False
     reasoning_effort_map: Mapping[str, str] = field(default_factory=dict)
     reasoning_summary: ReasoningSummary = "auto"
@@ -46,4 +50,8 @@ def compat_for(model: Model) -> Compat:
     Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
     """
     openai = model.provider == "openai" or urlsplit(base_url(model)).hostname == "api.openai.com"
-    return overridden(Compat(supports_long_cache_retention=openai), model.compat, model.api, _CHOICES)
+    found = Compat(
+        supports_long_cache_retention=openai,
+        supports_json_schema=(openai or model.provider == AZURE) and openai_knows_schemas(model.id),
+    )
+    return overridden(found, model.compat, model.api, _CHOICES)

@@ -16,11 +16,12 @@ from agent.providers._messages_compat import Compat, compat_for
 from agent.providers._messages_decode import decode, first_error
 from agent.providers._messages_history import encode_history, mark_cache
 from agent.providers._messages_server import COMPACTION_BETA, compaction, server_betas, server_tools
+from agent.providers._output_schema import narrowed
 from agent.providers._transform import clean, to_json, tool_names, wire_name
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 from agent.thinking import fit_thinking_budget
 
-__all__ = ["build_request", "decode", "stream"]
+__all__ = ["build_request", "decode", "stream", "takes_schema"]
 
 _VERSION = "2023-06-01"
 _INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
@@ -64,6 +65,17 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
     return request
 
 
+def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
+    """True when this request brings the schema of the answer."""
+    return _schema(options, compat_for(model)) is not None
+
+
+def _schema(options: StreamOptions, compat: Compat) -> dict[str, Any] | None:
+    """The schema of the answer as it is sent, if it is; not beside the server's tools, which make it cite."""
+    takes = compat.supports_json_schema and not options.server_tools
+    return narrowed(options.output_schema) if takes and options.output_schema is not None else None
+
+
 # --- head and tail of the request ------------------------------------------------------------------------
 
 
@@ -104,6 +116,10 @@ def _body(
     rest = _settings(model, options, compat, forced=bool(tools) and _is_forced(options.tool_choice))
     if rest.get("thinking", {}).get("type") == "enabled":
         betas.append(_INTERLEAVED_BETA)
+    schema = _schema(options, compat)
+    if schema is not None:
+        wanted = {"format": {"type": "json_schema", "schema": schema}}
+        rest["output_config"] = rest.get("output_config", {}) | wanted
     edits = compaction(options.server_compaction)
     if edits:
         rest["context_management"] = edits

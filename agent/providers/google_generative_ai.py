@@ -21,10 +21,11 @@ from agent.providers._gemini_endpoint import gemini_credentials, gemini_url
 from agent.providers._gemini_thinking import generation_limits
 from agent.providers._http import EventStream
 from agent.providers._image_budget import within_budget
+from agent.providers._output_schema import narrowed
 from agent.providers._transform import NO_PARAMETERS, clean, to_json, tool_names
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
-__all__ = ["build_request", "decode", "stream"]
+__all__ = ["build_request", "decode", "stream", "takes_schema"]
 
 _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
@@ -42,6 +43,17 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
     names = tool_names(context.tools, wire_tool_name)
     request: dict[str, Any] = json.loads(_body(model, context, options, compat_for(model), names))
     return request
+
+
+def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
+    """True when this request brings the schema of the answer."""
+    return _schema(options, compat_for(model), bool(list(context.tools))) is not None
+
+
+def _schema(options: StreamOptions, compat: Compat, with_tools: bool) -> dict[str, Any] | None:
+    """The schema of the answer as it is sent, if it is."""
+    takes = compat.supports_json_schema and (compat.supports_json_schema_with_tools or not with_tools)
+    return narrowed(options.output_schema) if takes and options.output_schema is not None else None
 
 
 def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
@@ -76,6 +88,9 @@ def _body(
     generation = generation_limits(model, options, compat)
     if options.temperature is not None:
         generation["temperature"] = options.temperature
+    schema = _schema(options, compat, bool(functions))
+    if schema is not None:
+        generation |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
     if generation:
         rest["generationConfig"] = generation
     head = b'{"contents":[' + b",".join(contents) + b"]"

@@ -18,6 +18,7 @@ from agent.providers._exchange import LAST_EVENT_SECONDS, Exchange, exchange
 from agent.providers._http import EventStream
 from agent.providers._image_budget import within_budget
 from agent.providers._openai import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
+from agent.providers._output_schema import OUTPUT_NAME
 from agent.providers._transform import (
     NO_PARAMETERS,
     clean,
@@ -28,7 +29,7 @@ from agent.providers._transform import (
 )
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
-__all__ = ["build_request", "decode", "stream"]
+__all__ = ["build_request", "decode", "stream", "takes_schema"]
 
 
 def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
@@ -57,6 +58,16 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
     body = _body(model, context, options, compat_for(model), tool_names(context.tools))
     request: dict[str, Any] = json.loads(body)
     return request
+
+
+def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
+    """True when this request brings the schema of the answer."""
+    return _takes_schema(options, compat_for(model), bool(list(context.tools)))
+
+
+def _takes_schema(options: StreamOptions, compat: Compat, with_tools: bool) -> bool:
+    takes = compat.supports_json_schema and (compat.supports_json_schema_with_tools or not with_tools)
+    return options.output_schema is not None and takes
 
 
 # --- head and tail of the request ------------------------------------------------------------------------
@@ -90,6 +101,9 @@ def _body(
             rest["tool_choice"] = _tool_choice(options.tool_choice, names)
     elif compat.requires_tools_with_tool_history and any(m.startswith(b'{"role":"tool"') for m in messages):
         rest["tools"] = []
+    if _takes_schema(options, compat, bool(tools)):
+        wanted = {"name": OUTPUT_NAME, "schema": options.output_schema, "strict": False}
+        rest["response_format"] = {"type": "json_schema", "json_schema": wanted}
     head = b'{"model":' + to_json(model.id) + b',"messages":['
     return head + b",".join(messages) + b"]," + to_json(rest)[1:]
 

@@ -19,6 +19,7 @@ from agent.providers._exchange import Exchange, exchange
 from agent.providers._http import EventStream
 from agent.providers._image_budget import within_budget
 from agent.providers._openai import RESPONSES_PATH, openai_credentials, openai_url, prompt_cache_key
+from agent.providers._output_schema import OUTPUT_NAME
 from agent.providers._responses_compat import Compat, compat_for
 from agent.providers._responses_decode import decode, first_error
 from agent.providers._responses_messages import encode_messages
@@ -32,7 +33,7 @@ from agent.providers._transform import (
 )
 from agent.stream import AgentContext, StreamEvent, StreamOptions
 
-__all__ = ["build_request", "decode", "stream"]
+__all__ = ["build_request", "decode", "stream", "takes_schema"]
 
 _ANTHROPIC_TOOL = re.compile(r"_\d{8}\Z")  # their types end in a date, such as web_search_20250305
 
@@ -49,6 +50,11 @@ def build_request(model: Model, context: AgentContext, options: StreamOptions) -
     """
     request: dict[str, Any] = json.loads(_body(model, context, options, tool_names(context.tools)))
     return request
+
+
+def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
+    """True when this request brings the schema of the answer."""
+    return options.output_schema is not None and compat_for(model).supports_json_schema
 
 
 def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
@@ -92,6 +98,9 @@ def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str,
         body["max_output_tokens"] = limit
     if options.temperature is not None:
         body["temperature"] = options.temperature
+    if options.output_schema is not None and compat.supports_json_schema:
+        wanted = {"name": OUTPUT_NAME, "schema": options.output_schema, "strict": False}
+        body["text"] = {"format": {"type": "json_schema"} | wanted}
     if model.reasoning:
         body |= _reasoning(model, options.reasoning, compat)
     if compat.service_tier:

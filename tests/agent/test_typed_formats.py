@@ -1,4 +1,4 @@
-"""A typed result comes through on every wire format, and a last answer goes out on each."""
+"""A typed result comes through on every wire format, in both ways, and a last answer goes out on each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from support import completions, gemini, messages, responses
 from support.sse_server import SseServer
 
 from agent import Agent, Limits, Model, tool
+from agent.errors import RunError
+from agent.hooks import Hooks, TurnUpdate
+from agent.providers import default_stream_fn
 
 
 class City(BaseModel):
@@ -25,7 +28,7 @@ PARIS = {"name": "Paris", "people": 2_100_000}
 
 @dataclass(frozen=True)
 class Format:
-    """How a format sends a call and a text, and where in a request it holds the tools and the choice."""
+    """How a format sends a call and a text, and where a request holds the tools, the choice, the schema."""
 
     api: str
     provider: str
@@ -33,6 +36,7 @@ class Format:
     text: Callable[[str], tuple[str, ...]]
     tools: Callable[[dict[str, Any]], list[str]]
     forced: Callable[[dict[str, Any]], str]
+    schema: Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 def _completions_call(name: str, arguments: dict[str, Any]) -> tuple[str, ...]:
@@ -65,6 +69,7 @@ FORMATS = [
         lambda text: (completions.C({"content": text}), completions.C({}, "stop"), completions.DONE),
         lambda body: [t["function"]["name"] for t in body.get("tools", ())],
         lambda body: body["tool_choice"]["function"]["name"],
+        lambda body: body.get("response_format"),
     ),
     Format(
         "anthropic-messages",
@@ -80,6 +85,7 @@ FORMATS = [
         ),
         lambda body: [t["name"] for t in body.get("tools", ())],
         lambda body: body["tool_choice"]["name"],
+        lambda body: body.get("output_config"),
     ),
     Format(
         "openai-responses",
@@ -94,6 +100,7 @@ FORMATS = [
         ),
         lambda body: [t["name"] for t in body.get("tools", ())],
         lambda body: body["tool_choice"]["name"],
+        lambda body: body.get("text"),
     ),
     Format(
         "google-generative-ai",
@@ -102,6 +109,10 @@ FORMATS = [
         lambda text: (gemini.G([{"text": text}], "STOP"),),
         lambda body: [d["name"] for t in body.get("tools", ()) for d in t["functionDeclarations"]],
         lambda body: body["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"][0],
+        lambda body: (
+            {name: value for name, value in body.get("generationConfig", {}).items() if "response" in name}
+            or None
+        ),
     ),
 ]
 
@@ -112,8 +123,9 @@ def form(request: pytest.FixtureRequest) -> Format:
     return request.param
 
 
-def agent_on(server: SseServer, form: Format, **options: Any) -> Agent:
-    model = Model("m", form.api, form.provider, server.url)
+def agent_on(server: SseServer, form: Format, native: bool = False, **options: Any) -> Agent:
+    compat = {"supportsJsonSchema": True} if native else {}
+    model = Model("m", form.api, form.provider, server.url, compat=compat)
     return Agent(model, get_api_key=lambda provider: "key", **options)
 
 
@@ -146,3 +158,181 @@ def test_the_last_answer_of_a_limited_run_goes_out_without_tools(sse_server: Sse
     assert (result.stop, result.text) == ("max_turns", "Big, so far.")
     assert [form.tools(request.json) for request in sse_server.requests] == [["look"], []]
     assert "no further work is possible" in json.dumps(sse_server.requests[1].json)
+
+
+# --- by its schema ---
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "people": {"type": "integer"}},
+    "required": ["name", "people"],
+}
+CLOSED = SCHEMA | {"additionalProperties": False}
+# How each format brings the schema.
+BROUGHT: dict[str, dict[str, Any]] = {
+    "openai-completions": {
+        "type": "json_schema",
+        "json_schema": {"name": "final_answer", "schema": SCHEMA, "strict": False},
+    },
+    "openai-responses": {
+        "format": {"type": "json_schema", "name": "final_answer", "schema": SCHEMA, "strict": False}
+    },
+    "anthropic-messages": {"format": {"type": "json_schema", "schema": CLOSED}},
+    "google-generative-ai": {"responseMimeType": "application/json", "responseJsonSchema": CLOSED},
+}
+
+
+def test_a_server_that_takes_a_schema_is_asked_by_it_and_answers_in_text(
+    sse_server: SseServer, form: Format
+) -> None:
+    sse_server.play(*form.text(json.dumps(PARIS)))
+    with agent_on(sse_server, form, native=True) as agent:
+        result = agent.run("How big is Paris?", output_type=City)
+    assert (result.output, result.stop) == (City(name="Paris", people=2_100_000), "end_turn")
+    body = sse_server.requests[0].json
+    assert form.schema(body) == BROUGHT[form.api]
+    assert form.tools(body) == []
+    assert "tool_choice" not in body
+    assert "toolConfig" not in body
+
+
+def test_without_a_type_no_schema_is_sent(sse_server: SseServer, form: Format) -> None:
+    sse_server.play(*form.text("hi"))
+    with agent_on(sse_server, form, native=True) as agent:
+        agent.run("hello")
+    assert form.schema(sse_server.requests[0].json) is None
+
+
+def test_json_that_does_not_fit_is_told_and_asked_for_again(sse_server: SseServer, form: Format) -> None:
+    for text in ('{"name": "Paris"}', '{"name": "Par', json.dumps(PARIS)):
+        sse_server.play(*form.text(text))
+    with agent_on(sse_server, form, native=True) as agent:
+        result = agent.run("How big is Paris?", output_type=City)
+        assert result.output == City(name="Paris", people=2_100_000)
+        assert [m.role for m in agent.state.messages] == ["user", "assistant"]
+    first, second, third = (json.dumps(request.json) for request in sse_server.requests)
+    assert "was not read" not in first
+    assert "was not read: people is required" in second
+    assert "was not read: a JSON object was expected" in third
+    assert all(form.schema(request.json) for request in sse_server.requests)
+
+
+def test_a_model_that_never_fits_the_schema_is_given_up(sse_server: SseServer, form: Format) -> None:
+    for _ in range(4):
+        sse_server.play(*form.text("many people"))
+    with (
+        agent_on(sse_server, form, native=True) as agent,
+        pytest.raises(RunError, match="no valid typed answer in 4 attempts"),
+    ):
+        agent.run("How big is Paris?", output_type=City)
+    assert len(sse_server.requests) == 4
+
+
+def test_a_type_that_is_no_object_comes_out_of_one(sse_server: SseServer, form: Format) -> None:
+    sse_server.play(*form.text('{"value": [1, 2]}'))
+    with agent_on(sse_server, form, native=True) as agent:
+        assert agent.run("Count", output_type=list[int]).output == [1, 2]
+    assert form.schema(sse_server.requests[0].json) is not None
+
+
+def test_every_answer_to_the_schema_counts_and_the_last_one_stays(
+    sse_server: SseServer, form: Format
+) -> None:
+    sse_server.play(*form.text(json.dumps(PARIS)))
+    sse_server.play(*form.text('{"name": "Rome", "people": 1}'))
+    with agent_on(sse_server, form, native=True) as agent:
+        agent.follow_up("and Rome?")
+        assert agent.run("How big is Paris?", output_type=City).output == City(name="Rome", people=1)
+
+
+def test_a_stream_function_of_ones_own_keeps_the_tool(sse_server: SseServer, form: Format) -> None:
+    def own(*asked: Any) -> Any:
+        return default_stream_fn(*asked)
+
+    sse_server.play(*form.call("final_answer", PARIS))
+    with agent_on(sse_server, form, native=True, stream_fn=own) as agent:
+        assert agent.run("How big is Paris?", output_type=City).output == City.model_validate(PARIS)
+    body = sse_server.requests[0].json
+    assert (form.tools(body), form.schema(body)) == (["final_answer"], None)
+
+
+@tool
+def look(name: str) -> str:
+    """Look."""
+    return "big"
+
+
+# Whether a format that is told of the schema alone brings it while there are tools, too.
+BESIDE_TOOLS = {
+    "openai-completions": False,
+    "openai-responses": True,
+    "anthropic-messages": True,
+    "google-generative-ai": False,
+}
+
+
+def test_beside_tools_the_schema_goes_out_only_where_both_work(sse_server: SseServer, form: Format) -> None:
+    native = BESIDE_TOOLS[form.api]
+    sse_server.play(*form.call("look", {"name": "Paris"}))
+    sse_server.play(*(form.text(json.dumps(PARIS)) if native else form.call("final_answer", PARIS)))
+    with agent_on(sse_server, form, native=True, tools=[look]) as agent:
+        assert agent.run("How big is Paris?", output_type=City).output == City.model_validate(PARIS)
+    for request in sse_server.requests:
+        assert form.tools(request.json) == (["look"] if native else ["look", "final_answer"])
+        assert (form.schema(request.json) is not None) is native
+
+
+def test_the_last_answer_at_a_limit_goes_by_the_schema_too(sse_server: SseServer, form: Format) -> None:
+    sse_server.play(*form.call("look", {"name": "Paris"}))
+    sse_server.play(*form.text(json.dumps(PARIS)))
+    limits = Limits(max_turns=1, final_answer=True)
+    with agent_on(sse_server, form, native=True, tools=[look], limits=limits) as agent:
+        result = agent.run("How big is Paris?", output_type=City)
+    assert (result.output, result.stop) == (City.model_validate(PARIS), "max_turns")
+    body = sse_server.requests[1].json
+    assert (form.tools(body), form.schema(body)) == ([], BROUGHT[form.api])
+
+
+def test_a_run_that_changes_its_model_changes_the_way(sse_server: SseServer, form: Format) -> None:
+    other = Model("m", form.api, form.provider, sse_server.url, compat={"supportsJsonSchema": False})
+    hooks = Hooks(prepare_turn=lambda info: TurnUpdate(model=other))
+    sse_server.play(*form.text("many people"))
+    sse_server.play(*form.call("final_answer", PARIS))
+    with agent_on(sse_server, form, native=True, hooks=hooks) as agent:
+        assert agent.run("How big is Paris?", output_type=City).output == City.model_validate(PARIS)
+    first, second = (request.json for request in sse_server.requests)
+    assert (form.tools(first), form.schema(first)) == ([], BROUGHT[form.api])
+    assert (form.tools(second), form.schema(second)) == (["final_answer"], None)
+
+
+class Tree(BaseModel):
+    children: list[Tree] = []
+
+
+class Bounded(BaseModel):
+    people: int = Field(gt=0, description="How many.")
+
+
+COMPILED = ("anthropic-messages", "google-generative-ai")
+
+
+def test_a_schema_that_the_server_could_not_compile_goes_through_the_tool(
+    sse_server: SseServer, form: Format
+) -> None:
+    arguments: dict[str, Any] = {"value": {"children": [{"children": []}]}}
+    compiled = form.api in COMPILED
+    sse_server.play(*(form.call("final_answer", arguments) if compiled else form.text(json.dumps(arguments))))
+    with agent_on(sse_server, form, native=True) as agent:
+        assert agent.run("Grow", output_type=Tree).output == Tree(children=[Tree()])
+    assert (form.schema(sse_server.requests[0].json) is None) is compiled
+
+
+def test_a_bound_that_the_server_would_refuse_is_told_in_words(sse_server: SseServer, form: Format) -> None:
+    sse_server.play(*form.text('{"people": 3}'))
+    with agent_on(sse_server, form, native=True) as agent:
+        assert agent.run("How big?", output_type=Bounded).output == Bounded(people=3)
+    sent = json.dumps(form.schema(sse_server.requests[0].json))
+    if form.api in COMPILED:
+        assert '{"type": "integer", "description": "How many. (exclusiveMinimum: 0)"}' in sent
+    else:
+        assert '"exclusiveMinimum": 0' in sent

@@ -103,6 +103,16 @@ def test_a_request_is_one_the_official_types_allow(more: dict[str, Any]) -> None
     check_body(API, body)
 
 
+@pytest.mark.parametrize("level", ["", "high"])
+def test_a_schema_of_the_answer_is_one_the_official_types_allow(level: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}, "required": ["a"]}
+    model = replace(CLAUDE, compat={"supportsJsonSchema": True, "adaptiveThinking": "optional"})
+    body = request([UserMessage("a")], model=model, tools=[Tool("ls")], reasoning=level, output_schema=schema)
+    check_body(API, body)
+    assert body["output_config"]["format"]["schema"]["additionalProperties"] is False
+    assert body["output_config"].get("effort", "") == level
+
+
 @pytest.mark.parametrize("name", [n for n, m in known_models().items() if m.api == API])
 def test_every_level_of_every_claude_is_asked_for_in_allowed_words(name: str) -> None:
     model = known_models()[name]

@@ -78,6 +78,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"reasoning": "off", "tool_choice": "required"},
     {"tool_choice": "foo.bar"},
     {"tool_choice": "none", "thinking_budgets": {"high": 999}, "reasoning": "high"},
+    {"output_schema": SCHEMA},
 ]
 MODELS = [
     GEMINI_3,

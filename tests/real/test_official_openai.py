@@ -59,6 +59,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"session_id": "s" * 90, "cache_retention": "long"},
     {"tool_choice": "ls"},
     {"tool_choice": "required"},
+    {"output_schema": {"type": "object", "properties": {"a": {"type": "string"}}}},
 ]
 MODELS = [
     Model("gpt-5", "", "openai", reasoning=True, input=("text", "image"), thinking_levels=("off", "high")),
