@@ -67,4 +67,4 @@ def opened_model(name: str, base_url: str, environ: Mapping[str, str]) -> Iterat
 
 
 def _has_key(provider: str, environ: Mapping[str, str]) -> bool:
-    return any(environ.get(variable) for variable in PROVIDERS[provider].key_variables)
+    return any(environ.get(variable, "").strip() for variable in PROVIDERS[provider].key_variables)

@@ -288,3 +288,9 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
 def test_a_text_cannot_turn_the_direction_of_writing(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("a\u202eb"))
     assert run_command(arguments(sse_server.url, "-p", "x")).stdout == "ab\n"
+
+
+def test_a_key_of_blanks_is_none() -> None:
+    ended = run_command([sys.executable, "-m", "agent", "-p", "x"], env=environment(OPENAI_API_KEY="  "))
+    assert ended.returncode == 2
+    assert "no model" in ended.stderr
