@@ -89,6 +89,7 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     # Each resource has an address of its own, so the model (or --base-url) brings it.
     "azure": Provider(_COMPLETIONS, "", ("AZURE_OPENAI_API_KEY",)),
+    "bedrock": Provider(_COMPLETIONS, "", ("AWS_BEARER_TOKEN_BEDROCK",)),
     "openrouter": Provider(
         _COMPLETIONS,
         "https://openrouter.ai/api/v1",

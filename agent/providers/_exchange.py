@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from agent.errors import AgentError
 from agent.models import Model
+from agent.providers._bedrock import signed
 from agent.providers._http import EventStream, ProviderError, post_sse
 from agent.providers._keys import api_key
 from agent.providers._refused import Remedy, remedy_for, remember, without_refused
@@ -67,10 +68,11 @@ def exchange(
 
 def _answer(request: Exchange, model: Model, options: StreamOptions) -> Iterator[StreamEvent]:
     """The events of one request; a ProviderError if it is refused before the first."""
+    body = _after_hook(request.body, model, options)
     with post_sse(
         request.url,
-        request.headers,
-        _after_hook(request.body, model, options),
+        signed(model, request.url, request.headers, body),
+        body,
         options=options,
         provider=model.provider,
         first_error=request.first_error,

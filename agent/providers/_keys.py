@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from agent.errors import ConfigurationError
 from agent.models import PROVIDERS, Model
+from agent.providers._bedrock import BEDROCK, bedrock_url
 from agent.stream import StreamOptions
 
 # A base URL that names its version: at its end (`/v1`, `/v1beta`, `/api/paas/v4`), or before the place
@@ -31,6 +32,8 @@ def endpoint(model: Model, path: str, version: str = "/v1") -> str:
 def base_url(model: Model) -> str:
     """The model's base URL, or its provider's own; raises ConfigurationError when there is neither."""
     base = model.base_url.strip()
+    if not base and model.provider == BEDROCK:
+        base = bedrock_url()
     if not base and model.provider in PROVIDERS:
         base = PROVIDERS[model.provider].base_url
     if not base:
@@ -76,5 +79,7 @@ def _values(model: Model) -> Iterator[str]:
 
 
 def _needs_key(model: Model) -> bool:
+    if model.provider == BEDROCK:  # a request without a key is signed
+        return False
     known = PROVIDERS.get(model.provider)
     return bool(known.key_variables) if known is not None else not model.base_url
