@@ -112,3 +112,13 @@ def test_the_wheel_ships_what_is_not_python(installed: Path) -> None:
 def test_a_block_of_the_documentation_runs(block: Block, installed: Path, tmp_path: Path) -> None:
     ended = _run(block.code, installed, tmp_path)
     assert ended.returncode == 0, f"{block}:\n{block.code}\n{ended.stdout}\n{ended.stderr}"
+
+
+def test_the_blocks_of_the_readme_for_other_frameworks_are_those_that_their_own_tests_run() -> None:
+    foreign = re.compile(r"^<!-- no-run: needs \S+ -->\n```python\n.*?^```$", re.MULTILINE | re.DOTALL)
+    readme, toolbox = (
+        foreign.findall((ROOT / page).read_text(encoding="utf-8"))
+        for page in ("README.md", "docs/toolbox.md")
+    )
+    assert len(readme) == 3
+    assert readme == toolbox
