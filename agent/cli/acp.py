@@ -52,7 +52,7 @@ def run_acp(options: Any) -> int:
     if options.prompt is not None or options.words or options.json or options.quiet or options.rpc:
         raise ConfigurationError("--acp takes no prompt and no other form of output: the editor prompts")
     if choose_name(options.model, os.environ) is None:
-        raise ConfigurationError(no_model_text(os.environ))
+        raise ConfigurationError(no_model_text())
     editor = _Editor(options)
     out = sys.stdout
     try:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from agent.errors import ConfigurationError
 from agent.models import PROVIDERS, Model, get_model
-from agent.providers import is_supported
 
 LOCAL = "local/smollm2"
 
@@ -19,26 +18,19 @@ def choose_name(flag: str | None, environ: Mapping[str, str]) -> str | None:
     if named:
         return named
     for name, provider in PROVIDERS.items():
-        if provider.default_model and is_supported(provider.api) and _has_key(name, environ):
+        if provider.default_model and _has_key(name, environ):
             return f"{name}/{provider.default_model}"
     return None
 
 
-def no_model_text(environ: Mapping[str, str]) -> str:
+def no_model_text() -> str:
     """What to say when no model can be chosen: the variables to set, and what needs none."""
-    usable = [n for n, p in PROVIDERS.items() if p.default_model and is_supported(p.api) and p.key_variables]
-    variables = ", ".join(PROVIDERS[name].key_variables[0] for name in usable)
-    lines = [
-        f"no model: set one of {variables}, or name a model with --model or AGENT_MODEL",
-        "(for example --model ollama/qwen3 for a server on this machine). `agent demo` needs no key.",
-    ]
-    waiting = [n for n, p in PROVIDERS.items() if not is_supported(p.api) and _has_key(n, environ)]
-    if waiting:
-        found = ", ".join(PROVIDERS[name].key_variables[0] for name in waiting)
-        lines.append(
-            f"{found} is set, but its wire format is not built yet; OpenRouter serves those models too."
-        )
-    return "\n".join(lines)
+    usable = [entry for entry in PROVIDERS.values() if entry.default_model and entry.key_variables]
+    variables = ", ".join(entry.key_variables[0] for entry in usable)
+    return (
+        f"no model: set one of {variables}, or name a model with --model or AGENT_MODEL\n"
+        "(for example --model ollama/qwen3 for a server on this machine). `agent demo` needs no key."
+    )
 
 
 @contextmanager
@@ -58,11 +50,6 @@ def opened_model(name: str, base_url: str, environ: Mapping[str, str]) -> Iterat
             yield server.model
         return
     model = get_model(name)
-    if not is_supported(model.api):
-        raise ConfigurationError(
-            f"{name}: its wire format {model.api} is not built yet; models of OpenAI, OpenRouter, Groq, "
-            "DeepSeek, Ollama and every server that speaks Chat Completions work"
-        )
     yield replace(model, base_url=base_url) if base_url else model
 
 

@@ -36,7 +36,7 @@ def opened_agent(
     tools = chosen_tools(options.cwd, options.tools, options.pass_env)
     name = choose_name(options.model, os.environ)
     if name is None:
-        raise ConfigurationError(no_model_text(os.environ))
+        raise ConfigurationError(no_model_text())
     system_prompt = build_system_prompt(
         options.cwd,
         [tool.name for tool in tools],
