@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench peers docs tool-docs reference pictures local-model doors clean
+.PHONY: help demo test lint types bench peers docs tool-docs reference pictures local-model integrations clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,11 +48,11 @@ pictures: $(VENV)/.installed-dev ## make the pictures of docs/images from real r
 local-model: $(VENV)/.installed ## fetch a small model and an engine, for tests and a try without a key (125 MB)
 	@$(PY) -m agent.local_model .local-model
 
-doors: .venv-doors/.installed ## run the tests against the real other frameworks, in an environment of their own
-	@AGENT_REQUIRE_DOORS=1 .venv-doors/bin/python -m pytest tests/doors -p no:cacheprovider $(ARGS)
+integrations: .venv-integrations/.installed ## run the tests against the real other frameworks, in an environment of their own
+	@AGENT_REQUIRE_INTEGRATIONS=1 .venv-integrations/bin/python -m pytest tests/integrations -p no:cacheprovider $(ARGS)
 
 clean: ## remove the environments and what tools left behind
-	rm -rf .venv .venv-bench .venv-doors .venv-peers .node-peers .pytest_cache .mypy_cache .ruff_cache dist build
+	rm -rf .venv .venv-bench .venv-integrations .venv-peers .node-peers .pytest_cache .mypy_cache .ruff_cache dist build
 
 # A stamp is older than pyproject.toml when the dependencies may have changed: only then pip runs again.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
@@ -70,9 +70,9 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
 	@touch $@
 
-.venv-doors/.installed: pyproject.toml tests/doors/requirements.txt | .venv-doors/bin/python
-	@echo "installing the other frameworks into .venv-doors"
-	@.venv-doors/bin/python -m pip install --quiet --disable-pip-version-check -e . -r tests/doors/requirements.txt
+.venv-integrations/.installed: pyproject.toml tests/integrations/requirements.txt | .venv-integrations/bin/python
+	@echo "installing the other frameworks into .venv-integrations"
+	@.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -e . -r tests/integrations/requirements.txt
 	@touch $@
 
 .venv-peers/.installed: benchmarks/peer_clients/requirements.txt | .venv-peers/bin/python

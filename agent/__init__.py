@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.agent import Agent, AgentState
+    from agent.block_summary import BlockSummary, summarize_blocks
     from agent.cancel import CancelToken
     from agent.errors import (
         AgentBusyError,
@@ -78,9 +79,9 @@ if TYPE_CHECKING:
         TurnUpdate,
         merge_hooks,
     )
-    from agent.inbox import Receipt
     from agent.limits import Limits
     from agent.loop import AUTO_RESUME_MARKER, LoopConfig, agent_loop, agent_loop_continue
+    from agent.loop.side_query import strip_unmatched_tool_calls
     from agent.messages import (
         AssistantMessage,
         CustomMessage,
@@ -98,11 +99,11 @@ if TYPE_CHECKING:
         render_meta,
     )
     from agent.models import Model, get_model
-    from agent.pending import ToolResolution, Transcript
     from agent.providers import default_stream_fn
     from agent.retry import RetryPolicy
     from agent.runs import Run, RunMetadata, RunResult, current_run
-    from agent.side_query import strip_unmatched_tool_calls
+    from agent.runtime.inbox import Receipt
+    from agent.runtime.subscribers import Subscription
     from agent.stream import (
         AgentContext,
         PartialMessage,
@@ -123,10 +124,9 @@ if TYPE_CHECKING:
         ToolCallStart,
     )
     from agent.subagents import as_tool
-    from agent.subscribers import Subscription
-    from agent.summaries import BlockSummary, summarize_blocks
     from agent.thinking import THINKING_LADDER, clamp_thinking_level, is_canonical_thinking_level
     from agent.tools import AgentTool, TitleArg, ToolContext, ToolDisplayHint, ToolResult, ToolSet, tool
+    from agent.transcript import ToolResolution, Transcript
     from agent.usage import Cost, ModelCost, Usage
 
 __all__ = [
@@ -305,7 +305,7 @@ _HOMES = {
     "TruncationInfo": "agent.hooks",
     "TurnUpdate": "agent.hooks",
     "merge_hooks": "agent.hooks",
-    "Receipt": "agent.inbox",
+    "Receipt": "agent.runtime.inbox",
     "Limits": "agent.limits",
     "AUTO_RESUME_MARKER": "agent.loop",
     "LoopConfig": "agent.loop",
@@ -327,15 +327,15 @@ _HOMES = {
     "render_meta": "agent.messages",
     "Model": "agent.models",
     "get_model": "agent.models",
-    "ToolResolution": "agent.pending",
-    "Transcript": "agent.pending",
+    "ToolResolution": "agent.transcript",
+    "Transcript": "agent.transcript",
     "default_stream_fn": "agent.providers",
     "RetryPolicy": "agent.retry",
     "Run": "agent.runs",
     "RunMetadata": "agent.runs",
     "RunResult": "agent.runs",
     "current_run": "agent.runs",
-    "strip_unmatched_tool_calls": "agent.side_query",
+    "strip_unmatched_tool_calls": "agent.loop.side_query",
     "AgentContext": "agent.stream",
     "PartialMessage": "agent.stream",
     "StreamDone": "agent.stream",
@@ -354,9 +354,9 @@ _HOMES = {
     "ToolCallEnd": "agent.stream",
     "ToolCallStart": "agent.stream",
     "as_tool": "agent.subagents",
-    "Subscription": "agent.subscribers",
-    "BlockSummary": "agent.summaries",
-    "summarize_blocks": "agent.summaries",
+    "Subscription": "agent.runtime.subscribers",
+    "BlockSummary": "agent.block_summary",
+    "summarize_blocks": "agent.block_summary",
     "THINKING_LADDER": "agent.thinking",
     "clamp_thinking_level": "agent.thinking",
     "is_canonical_thinking_level": "agent.thinking",

@@ -19,13 +19,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import agent as _package
-from agent.active_run import ActiveRun, Job
 from agent.cancel import CancelToken
-from agent.conversation import Conversation
 from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
 from agent.hooks import Hooks
-from agent.inbox import Inbox, Receipt
 from agent.limits import Limits
+from agent.loop.side_query import SideQuery
 from agent.messages import (
     AssistantMessage,
     ImageContent,
@@ -36,7 +34,6 @@ from agent.messages import (
     default_convert_to_llm,
 )
 from agent.models import Model, resolve_model
-from agent.pending import ToolResolution, Transcript, resolved_by
 from agent.retry import RetryPolicy
 from agent.runs import (
     Ear,
@@ -49,16 +46,19 @@ from agent.runs import (
     refuse_inside,
     wait_for,
 )
-from agent.settings import Settings
-from agent.side_query import SideQuery
+from agent.runtime.active_run import ActiveRun, Job
+from agent.runtime.conversation import Conversation
+from agent.runtime.inbox import Inbox, Receipt
+from agent.runtime.settings import Settings
+from agent.runtime.subscribers import Audience, Subscriber, Subscription
+from agent.runtime.worker import Jobs, hire
 from agent.stream import AgentContext, PartialMessage, StreamFn, StreamOptions
-from agent.subscribers import Audience, Subscriber, Subscription
 from agent.tools import ToolSet
-from agent.worker import Jobs, hire
+from agent.transcript import ToolResolution, Transcript, resolved_by
 
 if TYPE_CHECKING:
-    from agent.event_stream import EventStream
-    from agent.typed import TypedOutput
+    from agent.loop.structured_output import TypedOutput
+    from agent.runtime.event_iterator import EventStream
 
 Prompt = str | Message | Sequence[str | Message]
 
@@ -230,7 +230,7 @@ class Agent:
         The prompt is made by this call. Leaving early (closing, leaving the `with`, dropping the iterator)
         aborts the run and waits for it.
         """
-        from agent.event_stream import EventStream
+        from agent.runtime.event_iterator import EventStream
 
         refuse_inside(self._key, "Agent.stream()")
         return EventStream(self, prompt, images)
@@ -768,7 +768,7 @@ _CLOSE_TIMEOUT = 3.0
 
 
 def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
-    from agent.typed import TypedOutput
+    from agent.loop.structured_output import TypedOutput
 
     return TypedOutput(output_type, tools.names())
 

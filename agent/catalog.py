@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, get_args
 
-from agent.decisions import RunInfo, TurnUpdate
 from agent.errors import ConfigurationError, ToolError
+from agent.hook_types import RunInfo, TurnUpdate
 from agent.tools import ToolLike, ToolResult, ToolSet
 
 logger = logging.getLogger("agent")

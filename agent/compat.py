@@ -17,16 +17,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from datetime import datetime, tzinfo
 from typing import Any
 
-from agent.batch import run_batch
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError, RunError
 from agent.events import Event, ToolExecutionEnd
 from agent.hooks import Hooks, ToolCallInfo, ToolDecision
 from agent.limits import Limits
-from agent.loop_config import LoopConfig
+from agent.loop.config import LoopConfig
+from agent.loop.history import Record
+from agent.loop.tool_call import Batch
+from agent.loop.tool_scheduler import run_batch
 from agent.messages import AssistantMessage, Message, TextContent, ToolCall, default_convert_to_llm
 from agent.models import Model
-from agent.record import Record
 from agent.runs import RunResult
 from agent.stream import (
     AgentContext,
@@ -39,7 +40,6 @@ from agent.stream import (
     ThinkingDelta,
     build_message,
 )
-from agent.toolcalls import Batch
 from agent.tools import AgentTool, ToolResult, ToolSet, to_result
 
 LLM = Callable[[AgentContext, StreamOptions], Iterator[StreamEvent]]

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.decisions import (
+from agent.errors import ConfigurationError
+from agent.hook_types import (
     KEEP,
     Candidate,
     CandidateInfo,
@@ -29,7 +30,6 @@ from agent.decisions import (
     TruncationInfo,
     TurnUpdate,
 )
-from agent.errors import ConfigurationError
 from agent.messages import Message
 from agent.stream import AgentContext, StreamOptions
 

@@ -119,7 +119,7 @@ def get_model(name: str) -> Model:
     Raises UnknownModelError, naming near ids, for an unknown provider or an id a closed provider lacks; a
     model that is not listed can always be described with `Model(...)`.
     """
-    from agent.known_models import known_models
+    from agent.model_list import known_models
 
     provider_name, slash, id = name.partition("/")
     provider = PROVIDERS.get(provider_name)
@@ -147,7 +147,7 @@ def resolve_model(model: Model | str | None) -> Model | None:
 def _unknown(name: str) -> UnknownModelError:
     from difflib import get_close_matches
 
-    from agent.known_models import known_models
+    from agent.model_list import known_models
 
     listed = list(known_models())
     near = get_close_matches(name, listed, n=3, cutoff=0.4)

@@ -140,7 +140,7 @@ def to_langchain(tools: Iterable[AnyTool]) -> list[Any]:
     return [convert(tool) for tool in tools]
 
 
-# What every door needs
+# What every integration needs
 
 
 def require(module: str, install: str) -> Any:

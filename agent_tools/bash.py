@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from agent_tools.capture import Capture, Captured
-from agent_tools.confine import DISK, Confined, Disk
-from agent_tools.environment import command_environment, filtered_environment
-from agent_tools.paths import resolve
-from agent_tools.process import Command, Ending
-from agent_tools.sandbox import TMP, Bubblewrap
+from agent_tools.files.filesystem import DISK, Confined, Disk
+from agent_tools.files.paths import resolve
+from agent_tools.process.capture import Capture, Captured
+from agent_tools.process.environment import command_environment, filtered_environment
+from agent_tools.process.runner import Command, Ending
+from agent_tools.process.sandbox import TMP, Bubblewrap
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, cut_line, format_size
 

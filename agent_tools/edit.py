@@ -6,10 +6,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from agent_tools.confine import DISK, Disk, disk_for
-from agent_tools.editing import EditArguments, Edited, apply_edits
-from agent_tools.files import Writer, content_hash, lock_for, read_regular, require_regular_file, store
-from agent_tools.paths import find_existing, not_found, require_path
+from agent_tools.editing.replacement import EditArguments, Edited, apply_edits
+from agent_tools.files.atomic_write import (
+    Writer,
+    content_hash,
+    lock_for,
+    read_regular,
+    require_regular_file,
+    store,
+)
+from agent_tools.files.filesystem import DISK, Disk, disk_for
+from agent_tools.files.paths import find_existing, not_found, require_path
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import format_size
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from agent_tools.confine import disk_for
 from agent_tools.edit import Reader, prepare_edit
-from agent_tools.editing import EditArguments
-from agent_tools.paths import find_existing, require_path
+from agent_tools.editing.replacement import EditArguments
+from agent_tools.files.filesystem import disk_for
+from agent_tools.files.paths import find_existing, require_path
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
 from agent_tools.truncate import cut_line, format_size, keep_head
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.confine import disk_for
-from agent_tools.globs import below, matcher
-from agent_tools.ignore import Walk
-from agent_tools.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
+from agent_tools.files.filesystem import disk_for
+from agent_tools.search.gitignore import Walk
+from agent_tools.search.globs import below, matcher
+from agent_tools.search.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
 

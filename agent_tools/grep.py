@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.confine import Disk, disk_for
-from agent_tools.finder import Line
-from agent_tools.globs import below, matcher
-from agent_tools.ignore import Walk
-from agent_tools.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
-from agent_tools.pattern import Pattern, compile_pattern
-from agent_tools.search import FileHits, Search, Tally
-from agent_tools.text import displayable
+from agent_tools.files.encoding import displayable
+from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.search.engine import FileHits, Search, Tally
+from agent_tools.search.gitignore import Walk
+from agent_tools.search.globs import below, matcher
+from agent_tools.search.line_finder import Line
+from agent_tools.search.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
+from agent_tools.search.pattern import Pattern, compile_pattern
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH
 

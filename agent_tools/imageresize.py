@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.confine import Disk, disk_for
-from agent_tools.files import lock_for, make_parents, open_regular, store
+from agent_tools.files.atomic_write import lock_for, make_parents, open_regular, store
+from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.files.paths import find_existing, not_found, require_path, resolve
 from agent_tools.images import (
     MAX_BYTES,
     MAX_HEIGHT,
@@ -19,7 +20,6 @@ from agent_tools.images import (
     ResizedImage,
     resize_image,
 )
-from agent_tools.paths import find_existing, not_found, require_path, resolve
 from agent_tools.tool import (
     Arguments,
     DisplayHint,

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import regex
 from pydantic import Field
 
-from agent_tools.capture import Capture
-from agent_tools.process import Command, Ending
+from agent_tools.process.capture import Capture
+from agent_tools.process.runner import Command, Ending
 from agent_tools.tool import Arguments, Cancel, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import cut_line
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.confine import Disk, OutsideRoot, disk_for
-from agent_tools.listing import Notices, existing_path, shown_name
+from agent_tools.files.filesystem import Disk, OutsideRoot, disk_for
+from agent_tools.search.listing import Notices, existing_path, shown_name
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
 

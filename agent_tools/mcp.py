@@ -147,8 +147,8 @@ def _end_on_signals() -> None:
 
     Not by an exception: the thread that waits in a read of standard input would hold the interpreter's exit.
     """
-    from agent_tools.process import kill_all
-    from agent_tools.sandbox import delete_all
+    from agent_tools.process.runner import kill_all
+    from agent_tools.process.sandbox import delete_all
 
     def leave(number: int, frame: object) -> NoReturn:
         kill_all(final=True)

@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 
 from pydantic import Field
 
-from agent_tools.confine import Disk, disk_for
-from agent_tools.files import content_hash, open_regular
-from agent_tools.paths import find_existing, not_found, require_path
-from agent_tools.text import looks_binary
+from agent_tools.files.atomic_write import content_hash, open_regular
+from agent_tools.files.encoding import looks_binary
+from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.files.line_window import BLOCK_BYTES, Window, read_window
+from agent_tools.files.paths import find_existing, not_found, require_path
 from agent_tools.tool import (
     Arguments,
     DisplayHint,
@@ -26,7 +27,6 @@ from agent_tools.tool import (
     ToolFailure,
 )
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size
-from agent_tools.windows import BLOCK_BYTES, Window, read_window
 
 Reader = Callable[[Any, str], str]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.confine import disk_for
-from agent_tools.files import Writer, content_hash, lock_for, make_parents, store
-from agent_tools.paths import require_path, resolve
-from agent_tools.text import encode_argument
+from agent_tools.files.atomic_write import Writer, content_hash, lock_for, make_parents, store
+from agent_tools.files.encoding import encode_argument
+from agent_tools.files.filesystem import disk_for
+from agent_tools.files.paths import require_path, resolve
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from agent_tools.find import find_tool
 from agent_tools.grep import grep_tool
-from agent_tools.ignore import Walk
+from agent_tools.search.gitignore import Walk
 
 ROUNDS = 3
 LOG_MEGABYTES = 100

@@ -42,7 +42,7 @@ LIMITS: Mapping[str, tuple[Limit, ...]] = {
     "bash": (
         *_RESULT,
         ("time of a command that asks for none", "bash.DEFAULT_TIMEOUT", "s"),
-        ("size of the log of one command", "capture.LOG_LIMIT", "bytes"),
+        ("size of the log of one command", "process.capture.LOG_LIMIT", "bytes"),
     ),
     "edit": (("size of a file", "edit.MAX_EDITED_BYTES", "bytes"),),
     "editdiff": (("size of a file", "edit.MAX_EDITED_BYTES", "bytes"), *_RESULT),
@@ -160,7 +160,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _limit(limit: Limit) -> tuple[str, str]:
     what, constant, unit = limit
-    module, _, name = constant.partition(".")
+    module, _, name = constant.rpartition(".")
     value = getattr(importlib.import_module(f"agent_tools.{module}"), name)
     return what, format_size(value) if unit == "bytes" else f"{int(value):,} {unit}".rstrip()
 

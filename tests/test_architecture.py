@@ -26,7 +26,7 @@ HOMES = {
 }
 
 # Each knows those after it, none of those before it.
-STOREYS = ("agent.cli", "agent.agent", "agent.loop", "agent.toolcalls", "agent.tools")
+STOREYS = ("agent.cli", "agent.agent", "agent.loop", "agent.loop.tool_call", "agent.tools")
 
 # The loop takes files, time and settings from its caller, never from the machine.
 THE_MACHINE = ("os", "io", "pathlib", "shutil", "socket", "subprocess", "tempfile")
@@ -76,7 +76,7 @@ def test_a_lower_storey_knows_no_higher_one() -> None:
     assert not wrong, _told(wrong)
 
 
-@pytest.mark.parametrize("room", ["agent.loop", "agent.toolcalls", "agent.tools"])
+@pytest.mark.parametrize("room", ["agent.loop.run", "agent.loop.tool_call", "agent.tools"])
 def test_the_loop_knows_no_sessions_no_provider_and_no_command(room: str) -> None:
     closed = ("agent.sessions", "agent.providers", "agent.cli", "agent.local_model")
     wrong = [i for i in _imports("agent") if i.module == room and any(map(i.is_of, closed))]

@@ -46,7 +46,7 @@ def abort_on_signals(abort: Callable[[], object]) -> Iterator[list[int]]:
 def end_now(code: int) -> None:
     """End the program with this code, after killing every running command."""
     try:
-        process = sys.modules.get("agent_tools.process")
+        process = sys.modules.get("agent_tools.process.runner")
         if process is not None:
             process.kill_all(final=True)
         for stream in (sys.stdout, sys.stderr):

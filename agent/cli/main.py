@@ -36,28 +36,28 @@ def _dispatch(arguments: Sequence[str]) -> int:
     # Each mode is imported when it is chosen: the interactive one has its prompt on screen before the rest.
     match arguments[:1]:
         case ["demo"]:
-            from agent.cli.demo import run_demo
+            from agent.cli.modes.demo import run_demo
 
             return run_demo(demo_parser().parse_args(arguments[1:]))
         case ["models"]:
-            from agent.cli.models_list import run_models
+            from agent.cli.modes.models import run_models
 
             return run_models(models_parser().parse_args(arguments[1:]))
     options = run_parser().parse_args(arguments)
     _check_folder(options)
     if options.rpc:
-        from agent.cli.rpc import run_rpc
+        from agent.cli.modes.rpc import run_rpc
 
         return run_rpc(options)
     if options.acp:
-        from agent.cli.acp import run_acp
+        from agent.cli.modes.acp import run_acp
 
         return run_acp(options)
     if _is_interactive(options):
         from agent.cli.tui import run_interactive
 
         return run_interactive(options)
-    from agent.cli.print_mode import run_print
+    from agent.cli.modes.prompt import run_print
 
     return run_print(options)
 

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 
-from agent.cli.view import RunView
+from agent.cli.display.view import RunView
 from agent.events import AgentEnd, AgentStart, Event
 
 # Smooth for a spinner and for reading along, and cheap: what is drawn is the open block only.

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ConfigurationError
 from agent.models import Model, resolve_model
-from agent.providers._keys import base_url
+from agent.providers.endpoint import base_url
 from agent.testing.redaction import Redactor
 
 Mode = Literal["auto", "record", "replay"]

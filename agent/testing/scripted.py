@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Literal
 
+from agent.block_summary import arguments_json
 from agent.messages import AssistantMessage, ServerContent, TextContent, ThinkingContent, ToolCall
 from agent.models import Model
 from agent.retry import ABORTED_TEXT
@@ -31,7 +32,6 @@ from agent.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
-from agent.summaries import arguments_json
 from agent.usage import Usage
 
 _WORDS = re.compile(r"\S+\s*|\s+")

@@ -22,13 +22,13 @@ from support.runs import (
 )
 from support.sse_server import SseServer, hang, no_head
 
-import agent.toolcalls
+import agent.loop.tool_call
 from agent import Agent, AgentTool, tool
 from agent.events import AgentEnd, Event
 from agent.hooks import Hooks
-from agent.inbox import Inbox
 from agent.messages import UserMessage
 from agent.retry import ABORTED_TEXT, RetryPolicy
+from agent.runtime.inbox import Inbox
 from agent.stream import (
     AgentContext,
     StreamDone,
@@ -288,7 +288,7 @@ def test_an_abort_frees_all_waits_of_nested_agents_that_are_told() -> None:
 
 def test_a_tool_deaf_to_the_abort_is_left_after_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """L10: its call gets an aborted result, what it answers later is dropped."""
-    monkeypatch.setattr(agent.toolcalls, "GRACE", 0.1)
+    monkeypatch.setattr(agent.loop.tool_call, "GRACE", 0.1)
     release, started = threading.Event(), threading.Event()
 
     def deaf(arguments: dict[str, Any], context: Any) -> str:
@@ -311,7 +311,7 @@ def test_a_tool_deaf_to_the_abort_is_left_after_the_grace(monkeypatch: pytest.Mo
 
 
 def test_the_grace_of_a_tool_is_one_second() -> None:
-    assert agent.toolcalls.GRACE == 1.0
+    assert agent.loop.tool_call.GRACE == 1.0
 
 
 def test_what_came_before_the_abort_is_kept() -> None:

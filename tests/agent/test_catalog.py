@@ -11,7 +11,7 @@ from support.runs import NO_WAITS
 
 from agent import Agent, AgentTool, ConfigurationError, Hooks, RunMetadata, tool
 from agent.catalog import Catalog, CatalogItem, Policy, ToolSearch
-from agent.decisions import RunInfo
+from agent.hook_types import RunInfo
 from agent.messages import ToolResultMessage
 from agent.testing import ScriptedModel, tool_call
 from agent.tools import ToolContext

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from agent.errors import ConfigurationError, UnknownModelError
-from agent.known_models import catalogue_source, known_models
+from agent.model_list import catalogue_source, known_models
 from agent.models import PROVIDERS, Model, get_model, resolve_model
 from agent.thinking import THINKING_LADDER
 from agent.usage import ModelCost

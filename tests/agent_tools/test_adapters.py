@@ -1,4 +1,4 @@
-"""The tools as plain functions, and what every door to another framework shares."""
+"""The tools as plain functions, and what every integration shares."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent_tools.diff import generate_diff
 from agent_tools.edit import edit_tool
-from agent_tools.editing import Replacement, apply_edits
+from agent_tools.editing.replacement import Replacement, apply_edits
 from agent_tools.read import read_tool
 from agent_tools.tool import Context, Result, ToolFailure
 

@@ -127,8 +127,8 @@ def test_context_crosses_the_windows_of_a_large_file(
     text = "".join(f"line {n}\n" if n % 10 else f"hit {n}\n" for n in range(1, 200))
     write(tmp_path, a_txt=text.encode())
     whole = grep(pattern="hit", context=3)
-    monkeypatch.setattr("agent_tools.finder._WINDOW_BYTES", 64)
-    monkeypatch.setattr("agent_tools.search._FIRST_READ", 16)
+    monkeypatch.setattr("agent_tools.search.line_finder._WINDOW_BYTES", 64)
+    monkeypatch.setattr("agent_tools.search.engine._FIRST_READ", 16)
     assert grep(pattern="hit", context=3) == whole
     assert len(rows(whole)) == 19 * 7 + 18
 
@@ -388,7 +388,7 @@ def test_a_file_without_a_size_is_read_to_its_end(grep: Grep) -> None:
 def test_a_pattern_that_backtracks_for_ever_ends_in_an_explanation(
     tmp_path: Path, grep: Grep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_tools.finder._MATCH_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("agent_tools.search.line_finder._MATCH_SECONDS", (0.01, 0.02))
     write(tmp_path, f=b"a" * 60 + b"b\n")
     result = grep(pattern=r"(?s:x?)(a|aa)+$")
     assert result.is_error
@@ -457,7 +457,7 @@ def test_a_cancelled_search_is_an_error_and_never_half_an_answer(
 def test_a_search_of_one_large_file_can_be_cancelled(
     tmp_path: Path, grep: Grep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_tools.finder._WINDOW_BYTES", 100)
+    monkeypatch.setattr("agent_tools.search.line_finder._WINDOW_BYTES", 100)
     write(tmp_path, f=b"line\n" * 10_000)
     cancel = CancelledAfter(50)
     result = grep.execute({"pattern": "miss", "path": "f"}, Context(cancel=cancel))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agent_tools.edit import edit_tool
-from agent_tools.files import RegularFile, atomic_write, read_regular
+from agent_tools.files.atomic_write import RegularFile, atomic_write, read_regular
 from agent_tools.find import find_tool
-from agent_tools.finder import windows_of_file
-from agent_tools.globs import expand_braces, matcher
 from agent_tools.grep import grep_tool
 from agent_tools.read import read_tool
+from agent_tools.search.globs import expand_braces, matcher
+from agent_tools.search.line_finder import windows_of_file
 from agent_tools.tool import ToolFailure
 from agent_tools.write import write_tool
 

@@ -1,4 +1,4 @@
-"""The MCP server without its SDK; with it: tests/doors."""
+"""The MCP server without its SDK; with it: tests/integrations."""
 
 from __future__ import annotations
 

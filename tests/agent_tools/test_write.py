@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_tools.files import content_hash
+from agent_tools.files.atomic_write import content_hash
 from agent_tools.read import read_tool
 from agent_tools.tool import Context
 from agent_tools.write import write_tool

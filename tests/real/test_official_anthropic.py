@@ -39,7 +39,6 @@ from support.messages import (
 from support.official import check_body
 from support.sse_server import SseServer
 
-from agent.known_models import known_models
 from agent.messages import (
     AssistantMessage,
     Message,
@@ -50,6 +49,7 @@ from agent.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent.model_list import known_models
 
 anthropic = pytest.importorskip("anthropic", reason="the official client is not here: pip install anthropic")
 

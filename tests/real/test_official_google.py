@@ -248,7 +248,7 @@ def test_vertex_gets_the_request_of_the_packages_client(sse_server: SseServer, l
 def test_vertex_is_looked_for_where_the_package_looks(location: str) -> None:
     from google.oauth2.credentials import Credentials
 
-    from agent.providers._gemini_endpoint import _vertex_host
+    from agent.providers.google_generative_ai.endpoint import _vertex_host
 
     with genai.Client(
         vertexai=True, project="p1", location=location, credentials=Credentials("ya29")

@@ -13,8 +13,8 @@ from support.sse_server import SseServer
 
 from agent.messages import AssistantMessage, ImageContent, Message, ToolCall, UserMessage
 from agent.models import Model
-from agent.providers._gemini_decode import decode
 from agent.providers.google_generative_ai import build_request, stream
+from agent.providers.google_generative_ai.decode import decode
 from agent.stream import AgentContext, StreamDone, StreamError, StreamEvent, StreamOptions, build_message
 
 API = "google-generative-ai"

@@ -12,8 +12,8 @@ from support.sse_server import SseServer
 
 from agent.messages import AssistantMessage, ImageContent, Message, TextContent, ToolCall, UserMessage
 from agent.models import Model
-from agent.providers._messages_decode import decode
 from agent.providers.anthropic_messages import build_request, stream
+from agent.providers.anthropic_messages.decode import decode
 from agent.stream import AgentContext, StreamDone, StreamError, StreamOptions, build_message
 
 API = "anthropic-messages"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.cancel import CancelToken
-from agent.providers._http import ProviderError, post_sse
+from agent.providers.http.client import ProviderError, post_sse
 from agent.retry import RetryPolicy
 from agent.stream import StreamOptions
 

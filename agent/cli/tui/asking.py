@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from agent.cli.asking import body, headline
-from agent.cli.permissions import ALWAYS, NO, YES, Answer, Question
-from agent.cli.plain import clean
+from agent.cli.display.plain import clean
+from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
+from agent.cli.permissions.terminal_prompt import body, headline
 
 # Who was typing when the question came means these letters for the line.
 _UNREAD_SECONDS = 0.4

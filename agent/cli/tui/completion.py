@@ -38,7 +38,7 @@ class PromptCompleter(Completer):
         if command == "/thinking":
             names: Iterable[str] = reversed(THINKING_LADDER)
         elif command == "/model":
-            from agent.known_models import known_models
+            from agent.model_list import known_models
 
             names = known_models()
         else:
@@ -72,7 +72,7 @@ def _commands(start: str) -> Iterator[Completion]:
 
 def _walk(cwd: str) -> Iterator[str]:
     """The files and folders that git would not ignore, the folders with a slash."""
-    from agent_tools.ignore import Walk
+    from agent_tools.search.gitignore import Walk
 
     left = _MOST_FILES
     try:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.agent import Agent
-from agent.inbox import Receipt
 from agent.messages import UserMessage
+from agent.runtime.inbox import Receipt
 
 Kind = Literal["steering", "follow-up"]
 

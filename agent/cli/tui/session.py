@@ -16,18 +16,18 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from agent.agent import Agent
-from agent.cli import amounts
-from agent.cli.markdown import Block
-from agent.cli.model_choice import opened_model
-from agent.cli.permissions import NO, Answer, Question
-from agent.cli.plain import clean, one_line
-from agent.cli.setup import opened_agent
+from agent.cli.display import amounts
+from agent.cli.display.markdown import Block
+from agent.cli.display.plain import clean, one_line
+from agent.cli.display.view import RunView
+from agent.cli.permissions.gate import NO, Answer, Question
+from agent.cli.setup.model_choice import opened_model
+from agent.cli.setup.open_agent import opened_agent
 from agent.cli.tui.asking import Asking
 from agent.cli.tui.commands import WELCOME
 from agent.cli.tui.outbox import Kind, Outbox
 from agent.cli.tui.screen import Fragments, to_ansi, to_fragments
 from agent.cli.tui.shell import ShellCommands
-from agent.cli.view import RunView
 from agent.errors import AgentBusyError, AgentError, ConfigurationError
 from agent.events import AgentEnd, Event, MessageEnd
 from agent.messages import AssistantMessage, UserMessage

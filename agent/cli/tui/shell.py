@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agent.cli import amounts
-from agent.cli.plain import clean
-from agent.cli.tool_view import row
+from agent.cli.display import amounts
+from agent.cli.display.plain import clean
+from agent.cli.display.tool_view import row
 
 # A person's own command may take as long as they wait; Esc ends it.
 _TIMEOUT = 24 * 3600.0

@@ -1,0 +1,1 @@
+"""How a run looks: in a terminal, as plain lines, as JSON lines."""

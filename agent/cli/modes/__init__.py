@@ -1,0 +1,1 @@
+"""The ways of running the command, one per module."""

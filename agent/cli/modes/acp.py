@@ -1,0 +1,278 @@
+"""`agent --acp`: serves an editor over the Agent Client Protocol, through its official Python package.
+
+Each session is an agent of its own. The protocol runs in an asyncio loop on the main thread; agents tell
+their events on their worker threads, which wait until each update is written: a slow editor slows the run,
+and no queue grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import copy
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from agent.agent import Agent
+from agent.cli.exit_codes import DONE
+from agent.cli.interrupts import abort_on_signals
+from agent.cli.modes.acp_updates import Updates, call_update
+from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
+from agent.cli.setup.model_choice import choose_name, no_model_text
+from agent.cli.setup.open_agent import opened_agent
+from agent.errors import AgentBusyError, ConfigurationError
+from agent.events import Event
+from agent.messages import ImageContent, TextContent, UserMessage
+from agent.runs import RunResult
+
+_STOP_REASONS = {
+    "max_turns": "max_turn_requests",
+    "budget": "max_tokens",
+    "truncated": "max_tokens",
+    "aborted": "cancelled",
+}
+_ANSWERS = {"allow": YES, "always": ALWAYS}
+# An image of the largest size that models take, and several files.
+_LONGEST_MESSAGE = 64 * 1024 * 1024
+
+
+def run_acp(options: Any) -> int:
+    """Serve the editor on standard input and output until it closes them; the exit code."""
+    try:
+        import acp  # noqa: F401
+    except ImportError:
+        raise ConfigurationError(
+            'agent --acp needs agent-client-protocol: pip install "steady-agent[acp]"'
+        ) from None
+    if options.prompt is not None or options.words or options.json or options.quiet or options.rpc:
+        raise ConfigurationError("--acp takes no prompt and no other form of output: the editor prompts")
+    if choose_name(options.model, os.environ) is None:
+        raise ConfigurationError(no_model_text())
+    editor = _Editor(options)
+    out = sys.stdout
+    try:
+        with abort_on_signals(editor.abort_all):
+            asyncio.run(_serve(editor))
+    except ValueError as error:
+        raise ConfigurationError(f"--acp: standard input and output must be pipes: {error}") from None
+    finally:
+        sys.stdout = out
+    return DONE
+
+
+async def _serve(editor: _Editor) -> None:
+    import acp
+
+    editor.loop = asyncio.get_running_loop()
+    reader, writer = await acp.stdio_streams(limit=_LONGEST_MESSAGE)
+    sys.stdout = sys.stderr  # what anything prints must not come between the messages
+    try:
+        served: Any = editor  # its methods take what they use, and the rest as keywords
+        await acp.run_agent(served, writer, reader)
+    finally:
+        await asyncio.to_thread(editor.close)
+
+
+class _Session:
+    """A conversation of the editor."""
+
+    def __init__(self, id: str, editor: _Editor, options: Any) -> None:
+        self.id = id
+        self._editor = editor
+        self._opened = ExitStack()
+        self._updates = Updates(options.cwd)
+        self.agent: Agent = self._opened.enter_context(
+            opened_agent(options, tell=_note, ask=self._ask, approve="ask")
+        )
+        self.agent.subscribe(self._on_event)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def _on_event(self, event: Event) -> None:
+        for update in self._updates.of(event):
+            if not self._editor.send(self.id, update):
+                self.agent.abort()
+                return
+
+    def _ask(self, question: Question) -> Answer:
+        """Ask in the editor; an abort, or an editor that has gone, is a no."""
+        from acp.schema import PermissionOption
+
+        options = [PermissionOption(option_id="allow", name="Allow", kind="allow_once")]
+        if question.rules:
+            name = f"Always allow {', '.join(question.rules)}"
+            options.append(PermissionOption(option_id="always", name=name, kind="allow_always"))
+        options.append(PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
+        self._editor.send(self.id, self._updates.announce(question.id, question.tool, question.arguments))
+        connection = self._editor.connection
+        asking = connection.request_permission(
+            session_id=self.id, tool_call=call_update(self._updates, question), options=options
+        )
+        future = self._editor.submit(asking)
+        forget = question.cancel.on_cancel(future.cancel)
+        try:
+            outcome = future.result().outcome
+        except (Exception, concurrent.futures.CancelledError):
+            return NO
+        finally:
+            forget()
+        return _ANSWERS.get(getattr(outcome, "option_id", ""), NO)
+
+
+class _Editor:
+    """Carries out the protocol's methods, on the loop; what may take time goes to a thread."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, options: Any) -> None:
+        self._options = options
+        self._sessions: dict[str, _Session] = {}
+        self.connection: Any = None
+
+    def on_connect(self, connection: Any) -> None:
+        """Called by the package with the side that talks to the editor."""
+        self.connection = connection
+
+    def submit(self, work: Any) -> concurrent.futures.Future[Any]:
+        """Let the loop do it. From any thread but the loop's."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def send(self, session_id: str, update: Any) -> bool:
+        """Send an update and wait until it is written; False when the editor has gone."""
+        try:
+            self.submit(self.connection.session_update(session_id=session_id, update=update)).result()
+        except (Exception, concurrent.futures.CancelledError):
+            return False
+        return True
+
+    def abort_all(self) -> None:
+        """Abort every run."""
+        for session in list(self._sessions.values()):
+            session.agent.abort()
+
+    def close(self) -> None:
+        """End every session."""
+        self.abort_all()
+        for session in list(self._sessions.values()):
+            session.close()
+        self._sessions.clear()
+
+    # -- the protocol ----------------------------------------------------------------------------------
+
+    async def initialize(self, protocol_version: int, **_: Any) -> Any:
+        """Say which version is spoken and what is understood."""
+        from acp import PROTOCOL_VERSION
+        from acp.schema import AgentCapabilities, Implementation, InitializeResponse, PromptCapabilities
+
+        from agent.cli.options import version
+
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_capabilities=AgentCapabilities(
+                load_session=False,
+                prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
+            ),
+            agent_info=Implementation(name="steady-agent", title="Steady Agent", version=version()),
+        )
+
+    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:
+        """Begin a conversation in a folder."""
+        from acp.schema import NewSessionResponse
+
+        if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+            raise _refused(f"cwd must be the absolute path of a folder, not {cwd}")
+        if mcp_servers:
+            names = ", ".join(str(server.name) for server in mcp_servers)
+            _note(f"agent: MCP servers are not used yet: {names}")
+        options = copy.copy(self._options)
+        options.cwd = cwd
+        id = f"session_{uuid4().hex}"
+        try:
+            self._sessions[id] = await asyncio.to_thread(_Session, id, self, options)
+        except ConfigurationError as error:
+            raise _refused(str(error)) from None
+        return NewSessionResponse(session_id=id)
+
+    async def prompt(self, prompt: Sequence[Any], session_id: str, **_: Any) -> Any:
+        """Run a prompt to its end."""
+        from acp import RequestError
+        from acp.schema import PromptResponse
+
+        session = self._session(session_id)
+        try:
+            run = session.agent.prompt(_message(prompt))
+        except AgentBusyError:
+            raise _refused("the session is at work on a prompt") from None
+        except ConfigurationError as error:
+            raise _refused(str(error)) from None
+        try:
+            result: RunResult = await asyncio.to_thread(run.result)
+        except asyncio.CancelledError:
+            session.agent.abort_run(run)
+            raise
+        if result.stop == "error":
+            raise RequestError(-32603, result.error or "the run failed", {"details": result.error})
+        reason: Any = _STOP_REASONS.get(result.stop, "end_turn")
+        return PromptResponse(stop_reason=reason)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Abort the run of a session."""
+        if session_id in self._sessions:
+            self._sessions[session_id].agent.abort()
+
+    async def close_session(self, session_id: str, **_: Any) -> None:
+        """Forget a conversation."""
+        session = self._session(session_id)
+        del self._sessions[session_id]
+        await asyncio.to_thread(session.close)
+
+    def _session(self, id: str) -> _Session:
+        if id not in self._sessions:
+            raise _refused(f"no session {id}")
+        return self._sessions[id]
+
+
+def _refused(text: str) -> Exception:
+    from acp import RequestError
+
+    error: Exception = RequestError(-32602, text, {"details": text})
+    return error
+
+
+def _message(prompt: Sequence[Any]) -> UserMessage:
+    blocks = [_block(block) for block in prompt]
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    # Text alone in the form that every model takes.
+    return UserMessage("\n".join(texts) if len(texts) == len(blocks) else blocks)
+
+
+def _block(block: Any) -> TextContent | ImageContent:
+    """A block of a prompt, for a model: files are given with their path, links by it."""
+    match block.type:
+        case "text":
+            return TextContent(block.text)
+        case "image":
+            return ImageContent(block.data, block.mime_type)
+        case "resource_link":
+            return TextContent(_path(block.uri))
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            path = _path(block.resource.uri)
+            return TextContent(path if text is None else f'<file path="{path}">\n{text}\n</file>')
+    raise _refused(f"content of type {block.type} is not understood")
+
+
+def _path(uri: str) -> str:
+    """The path of a file: URI; any other as it is."""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

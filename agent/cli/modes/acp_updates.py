@@ -1,0 +1,145 @@
+"""The events of a run as updates of the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from agent.cli.display.plain import one_line, title
+from agent.cli.permissions.gate import Question
+from agent.cli.permissions.planned_change import Change, planned_change
+from agent.events import (
+    AgentEnd,
+    AutoResume,
+    Event,
+    MessageUpdate,
+    StreamRetry,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from agent.messages import ImageContent
+from agent.stream import TextDelta, ThinkingDelta
+from agent.tools import ToolResult
+
+_KINDS: dict[str, Any] = {
+    "read": "read",
+    "ls": "read",
+    "grep": "search",
+    "find": "search",
+    "edit": "edit",
+    "write": "edit",
+    "bash": "execute",
+    "plan": "think",
+}
+
+
+class Updates:
+    """Makes updates of events; keeps what calls were announced and would change. For one thread."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._changes: dict[str, Change | None] = {}
+
+    def of(self, event: Event) -> list[Any]:
+        """The updates that tell of an event."""
+        import acp
+
+        match event:
+            case MessageUpdate(stream_event=TextDelta(delta=delta)):
+                return [acp.update_agent_message_text(delta)]
+            case MessageUpdate(stream_event=ThinkingDelta(delta=delta)):
+                return [acp.update_agent_thought_text(delta)]
+            case ToolExecutionStart():
+                if event.tool_call_id in self._changes:
+                    return [acp.update_tool_call(event.tool_call_id, status="in_progress")]
+                call = (event.tool_call_id, event.tool_name, event.arguments)
+                return [self.announce(*call, hint=event.display_hint, status="in_progress")]
+            case ToolExecutionUpdate():
+                content = _content(event.partial_result)
+                return [acp.update_tool_call(event.tool_call_id, content=content)] if content else []
+            case ToolExecutionEnd():
+                return [self._end(event)]
+            case StreamRetry() | AutoResume():
+                return [acp.update_agent_thought_text(f"\n[{one_line(event.error_message)}; trying again]\n")]
+            case AgentEnd():
+                self._changes.clear()
+        return []
+
+    def announce(
+        self, id: str, tool: str, arguments: Mapping[str, Any], hint: Any = None, status: Any = "pending"
+    ) -> Any:
+        """The update that tells of a call for the first time."""
+        import acp
+        from acp.schema import ToolCallLocation
+
+        self._changes[id] = planned_change(tool, arguments, self._cwd)
+        path = arguments.get("path")
+        locations = [ToolCallLocation(path=os.path.join(self._cwd, path))] if isinstance(path, str) else None
+        return acp.start_tool_call(
+            id,
+            title=f"{tool} {title(arguments if hint else _told(arguments), hint)}".strip(),
+            kind=_KINDS.get(tool, "other"),
+            status=status,
+            content=self.change(id) or None,
+            locations=locations,
+            raw_input=dict(arguments),
+        )
+
+    def change(self, id: str) -> list[Any]:
+        """The change that a call makes, as content of the call."""
+        import acp
+
+        change = self._changes.get(id)
+        if change is None or change.problem:
+            return []
+        return [acp.tool_diff_content(change.path, change.new, change.old)]
+
+    def _end(self, event: ToolExecutionEnd) -> Any:
+        import acp
+
+        content = self.change(event.tool_call_id) if not event.is_error else []
+        self._changes.pop(event.tool_call_id, None)  # some servers give the next call the same id
+        return acp.update_tool_call(
+            event.tool_call_id,
+            status="failed" if event.is_error else "completed",
+            content=content or _content(event.result),
+        )
+
+
+def call_update(updates: Updates, question: Question) -> Any:
+    """The call of a question as a request for permission shows it."""
+    import acp
+    from acp.schema import ToolCallUpdate
+
+    content = updates.change(question.id)
+    if question.command:
+        content = [acp.tool_content(acp.text_block(question.command))]
+    path = question.arguments.get("path")
+    return ToolCallUpdate(
+        tool_call_id=question.id,
+        title=f"{question.tool} {one_line(question.command or str(path or ''))}".strip(),
+        kind=_KINDS.get(question.tool, "other"),
+        status="pending",
+        content=content or None,
+        raw_input=dict(question.arguments),
+    )
+
+
+def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that say what a call is about, where no display hint does."""
+    about = {key: arguments[key] for key in ("command", "path", "pattern") if key in arguments}
+    return about or dict(arguments)
+
+
+def _content(result: ToolResult) -> list[Any]:
+    import acp
+
+    blocks = [
+        acp.image_block(block.data, block.mime_type)
+        if isinstance(block, ImageContent)
+        else acp.text_block(block.text)
+        for block in result.content
+    ]
+    return [acp.tool_content(block) for block in blocks]

@@ -1,0 +1,336 @@
+"""`agent --rpc`: another program works with the agent over standard input and output, in lines of JSON.
+
+docs/rpc.md describes the protocol. Each line that comes in is a command and gets one response with its id;
+between the responses stand the events of runs, as `--json` writes them, and requests for approval.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from typing import Any, BinaryIO, TextIO
+
+from agent.agent import Agent
+from agent.cli.display.json_lines import VERSION, event_line
+from agent.cli.exit_codes import DONE, FAILED
+from agent.cli.interrupts import abort_on_signals
+from agent.cli.permissions.gate import NO, Answer, Question
+from agent.cli.setup.model_choice import opened_model
+from agent.cli.setup.open_agent import opened_agent
+from agent.errors import AgentBusyError, AgentError, ConfigurationError
+from agent.events import Event
+from agent.messages import ImageContent, Message, message_to_json, usage_to_json
+from agent.thinking import THINKING_LADDER
+
+# Room for several images of the largest size that models take.
+_LONGEST_LINE = 64 * 1024 * 1024
+
+
+def run_rpc(options: Any) -> int:
+    """Serve commands until standard input ends and the run with it, or until `quit`; the exit code."""
+    if options.prompt is not None or options.words or options.json or options.quiet:
+        raise ConfigurationError("--rpc takes no prompt and no other form of output: prompts are commands")
+    out = Lines(sys.stdout)
+    sys.stdout = sys.stderr  # what anything prints must not come between the lines
+    try:
+        approvals = _Approvals(out)
+        with opened_agent(options, tell=_note, ask=approvals.ask) as agent:
+            out.on_closed = agent.abort
+            with abort_on_signals(agent.abort), ExitStack() as models:
+                server = _Server(agent, options, out, approvals, models)
+                agent.subscribe(server.on_event)
+                server.serve(sys.stdin.buffer)
+    finally:
+        sys.stdout = out.stream
+    return FAILED if out.closed else DONE
+
+
+class Lines:
+    """Writes objects as lines, from any thread, each whole. `on_closed` is called once nobody reads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.on_closed: Callable[[], object] = lambda: None
+        self.closed = False
+        self._lock = threading.Lock()
+
+    def write(self, data: Mapping[str, Any]) -> None:
+        """Write one object."""
+        line = json.dumps(data) + "\n"
+        try:
+            with self._lock:
+                if self.closed:
+                    return
+                self.stream.write(line)
+                self.stream.flush()
+                return
+        except (OSError, ValueError):
+            self.closed = True
+        with suppress(OSError):  # or the interpreter tries to write the rest at exit, and complains
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+        self.on_closed()
+
+
+class _Refused(Exception):
+    """A command that is not carried out: a code for programs and a text for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Approvals:
+    """Questions that wait for an `approve`. Threads: asked on the worker, answered on the main thread."""
+
+    def __init__(self, out: Lines) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[threading.Event, list[Answer]]] = {}
+        self._ended = False
+
+    def ask(self, question: Question) -> Answer:
+        """Send the question and wait for its answer, an abort or the end of the commands."""
+        answered, answers = threading.Event(), list[Answer]()
+        with self._lock:
+            if self._ended:
+                return NO
+            self._open[question.id] = (answered, answers)
+        forget = question.cancel.on_cancel(answered.set)
+        self._out.write(
+            {
+                "type": "approval_request",
+                "tool_call_id": question.id,
+                "tool_name": question.tool,
+                "arguments": question.arguments,
+                "why": question.why,
+                "command": question.command,
+                "diff": question.diff,
+                "rules": list(question.rules),
+            }
+        )
+        answered.wait()
+        forget()
+        with self._lock:
+            self._open.pop(question.id, None)
+        return answers[0] if answers else NO
+
+    def answer(self, call_id: str, answer: Answer) -> None:
+        """Answer a question; raises _Refused when none of that id waits."""
+        with self._lock:
+            waiting = self._open.pop(call_id, None)
+        if waiting is None:
+            raise _Refused("invalid", f"no approval is asked for {call_id!r}")
+        waiting[1].append(answer)
+        waiting[0].set()
+
+    def end(self) -> None:
+        """Nobody answers any more: what waits is refused, and so is what comes."""
+        with self._lock:
+            self._ended = True
+            waiting = list(self._open.values())
+        for answered, _ in waiting:
+            answered.set()
+
+    def ids(self) -> list[str]:
+        """The calls that wait for an answer."""
+        with self._lock:
+            return list(self._open)
+
+
+class _Server:
+    """Carries out commands, one after the other, on the main thread."""
+
+    def __init__(
+        self, agent: Agent, options: Any, out: Lines, approvals: _Approvals, models: ExitStack
+    ) -> None:
+        self._agent = agent
+        self._options = options
+        self._out = out
+        self._approvals = approvals
+        self._models = models
+        self._only: frozenset[str] | None = None
+        self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
+            "prompt": self._prompt,
+            "steer": self._steer,
+            "follow_up": self._follow_up,
+            "abort": self._abort,
+            "approve": self._approve,
+            "state": self._state,
+            "set_model": self._set_model,
+            "set_thinking": self._set_thinking,
+            "events": self._events,
+            "quit": self._quit,
+        }
+        self._quits = False
+
+    def serve(self, source: BinaryIO) -> None:
+        """Until the lines end, and then the run; or until `quit`."""
+        self._out.write({"type": "ready", "version": VERSION, "cwd": self._options.cwd})
+        for line in _lines(source):
+            self._serve_line(line)
+            if self._quits or self._out.closed:
+                return
+        self._approvals.end()
+        self._agent.wait_for_idle()
+
+    def on_event(self, event: Event) -> None:
+        """Write an event, unless it is not asked for."""
+        if self._only is None or event.type in self._only:
+            self._out.write(event_line(event))
+
+    def _serve_line(self, line: bytes | None) -> None:
+        command: Any = {}
+        try:
+            command = _parsed(line)
+            result = self._carry_out(command)
+        except _Refused as refusal:
+            self._respond(command, error={"code": refusal.code, "message": str(refusal)})
+        except AgentBusyError as error:
+            self._respond(command, error={"code": "busy", "message": str(error)})
+        except AgentError as error:
+            self._respond(command, error={"code": "invalid", "message": str(error)})
+        except Exception as error:  # a fault of ours is told as well: the other side must not wait for ever
+            text = f"{type(error).__name__}: {error}"
+            self._respond(command, error={"code": "internal", "message": text})
+        else:
+            self._respond(command, result=result or {})
+
+    def _carry_out(self, command: Mapping[str, Any]) -> dict[str, Any] | None:
+        name = command.get("type")
+        carry_out = self._commands.get(name) if isinstance(name, str) else None
+        if carry_out is None:
+            known = ", ".join(self._commands)
+            raise _Refused("unknown_command", f"no command {name!r}; type is one of {known}")
+        return carry_out(command)
+
+    def _respond(self, command: Any, **outcome: Any) -> None:
+        about = {key: command.get(key) if isinstance(command, dict) else None for key in ("id", "type")}
+        head = {"type": "response", "id": about["id"], "command": about["type"], "ok": "result" in outcome}
+        self._out.write(head | outcome)
+
+    # -- commands --------------------------------------------------------------------------------------
+
+    def _prompt(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        text, images = _field(command, "text", str), _images(command)
+        return {"run_id": self._agent.prompt(text, images).run_id}
+
+    def _steer(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        self._agent.steer(_field(command, "text", str))
+        return self._queued()
+
+    def _follow_up(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        self._agent.follow_up(_field(command, "text", str))
+        return self._queued()
+
+    def _queued(self) -> dict[str, Any]:
+        return {"is_running": self._agent.state.is_streaming}
+
+    def _abort(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        was_running = self._agent.state.is_streaming
+        self._agent.abort()
+        return {"was_running": was_running}
+
+    def _approve(self, command: Mapping[str, Any]) -> None:
+        answers = {"yes": Answer(True), "always": Answer(True, always=True)}
+        answers["no"] = Answer(False, reason=_field(command, "reason", str, ""))
+        answer = _field(command, "answer", str)
+        if answer not in answers:
+            raise _Refused("invalid", f"answer must be yes, no or always, not {answer!r}")
+        self._approvals.answer(_field(command, "tool_call_id", str), answers[answer])
+
+    def _state(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        state, transcript = self._agent.state, self._agent.transcript
+        model = state.model
+        data: dict[str, Any] = {
+            "model": f"{model.provider}/{model.id}" if model else "",
+            "thinking_level": state.thinking_level,
+            "is_running": state.is_streaming,
+            "message_count": len(state.messages),
+            "follow_ups": [_message(message) for message in self._agent.follow_up_queue()],
+            "approvals": self._approvals.ids(),
+            "usage": usage_to_json(transcript.usage),
+            "error": state.error,
+        }
+        if _field(command, "messages", bool, False):
+            data["messages"] = [_message(message) for message in state.messages]
+        return data
+
+    def _set_model(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        name = _field(command, "model", str)
+        base_url = _field(command, "base_url", str, "")
+        self._agent.model = self._models.enter_context(opened_model(name, base_url, os.environ))
+        return {"model": name}
+
+    def _set_thinking(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        level = _field(command, "level", str)
+        if level not in THINKING_LADDER:
+            raise _Refused("invalid", f"level must be one of {', '.join(reversed(THINKING_LADDER))}")
+        self._agent.thinking_level = level
+        return {"level": level}
+
+    def _events(self, command: Mapping[str, Any]) -> None:
+        only = command.get("only")
+        if only is not None and not (isinstance(only, list) and all(isinstance(kind, str) for kind in only)):
+            raise _Refused("invalid", "only must be a list of event types, or null for all")
+        self._only = None if only is None else frozenset(only)
+
+    def _quit(self, command: Mapping[str, Any]) -> None:
+        self._quits = True
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes | None]:
+    """The lines that hold anything; None for one that is too long, which is skipped to its end."""
+    while line := source.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+            while line and not line.endswith(b"\n"):
+                line = source.readline(_LONGEST_LINE)
+            yield None
+        elif line.strip():
+            yield line
+
+
+def _parsed(line: bytes | None) -> dict[str, Any]:
+    if line is None:
+        raise _Refused("malformed", f"a line is at most {_LONGEST_LINE} bytes long")
+    try:
+        command = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _Refused("malformed", f"the line is no JSON: {error}") from None
+    if not isinstance(command, dict):
+        raise _Refused("malformed", "a command is a JSON object")
+    return command
+
+
+_REQUIRED: Any = object()
+
+
+def _field(command: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
+    value = command.get(name, default)
+    if value is _REQUIRED:
+        raise _Refused("invalid", f"{name} is missing")
+    if not isinstance(value, kind):
+        raise _Refused("invalid", f"{name} must be a {'text' if kind is str else kind.__name__}")
+    return value
+
+
+def _images(command: Mapping[str, Any]) -> list[ImageContent]:
+    images = _field(command, "images", list, [])
+    try:
+        return [ImageContent(str(image["data"]), str(image["mimeType"])) for image in images]
+    except (TypeError, KeyError):
+        raise _Refused("invalid", "images are objects with data (base64) and mimeType") from None
+
+
+def _message(message: Message) -> dict[str, Any]:
+    from agent.json_values import json_value
+
+    data: dict[str, Any] = json_value(message_to_json(message))
+    return data
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,182 @@
+"""The files that say what the agent may do, and where an answer "always" is kept.
+
+`config.toml` in the person's configuration folder and `.steady-agent.toml` in the project, each with a table
+`[permissions]`. A project may come from anywhere, so what it says may forbid and ask more, but allows nothing
+unless the person trusts the folder. Answers are appended to `approvals.toml` beside `config.toml`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from agent.cli.permissions.rules import VERDICTS, Rule, parse_rule
+from agent.cli.setup.config_folder import config_folder
+from agent.errors import ConfigurationError
+
+Mode = Literal["auto", "ask", "deny"]
+MODES: tuple[Mode, ...] = ("auto", "ask", "deny")  # from the mildest on
+
+PROJECT_FILE = ".steady-agent.toml"
+USER_FILE = "config.toml"
+ANSWERS_FILE = "approvals.toml"
+_KEYS = frozenset(("approve", "trust", *VERDICTS))
+_ANSWERS_HEAD = """\
+# Written by agent: a part for each answer "always". Take out what shall be asked again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the files say: rules, modes, the files themselves, and what a person should know.
+
+    `mode` is the person's choice, if there is one; `at_least` that of a project that may only be stricter.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    mode: Mode | None = None
+    at_least: Mode = "auto"
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def load_settings(cwd: str, environ: Mapping[str, str]) -> Settings:
+    """The settings for a working folder; raises ConfigurationError for a file that can't be understood."""
+    folder = config_folder(environ)
+    user = _table(folder / USER_FILE)
+    rules = _rules(user, base=cwd, of_project=False, source=str(folder / USER_FILE))
+    mode = _mode(user, folder / USER_FILE)
+    rules += _answers(folder / ANSWERS_FILE, cwd)
+    project = _project_file(cwd)
+    at_least: Mode = "auto"
+    notes: list[str] = []
+    if project is not None:
+        is_trusted = _is_trusted(project.parent, _strings(user, "trust", folder / USER_FILE))
+        theirs, their_mode = _of_project(project)
+        if is_trusted:
+            mode = their_mode or mode
+        else:
+            at_least = their_mode or "auto"
+            kept = [rule for rule in theirs if rule.verdict != "allow"]
+            notes = [_not_trusted(project, folder)] if len(kept) < len(theirs) else []
+            theirs = kept
+        rules += theirs
+    files = (folder / USER_FILE, folder / ANSWERS_FILE, project or Path(cwd) / PROJECT_FILE)
+    return Settings(tuple(rules), mode, at_least, tuple(map(str, files)), tuple(notes))
+
+
+def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> Path:
+    """Keep rules that allow something in this project; the file. Raises OSError or ValueError.
+
+    They are appended in one write, so that two agents may do so at once.
+    """
+    path = config_folder(environ) / ANSWERS_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    project = os.path.realpath(cwd)
+    entries = "".join(
+        f"\n[[allow]]\nproject = {_string(project)}\nrule = {_string(rule)}\n" for rule in rules
+    )
+    is_new = not path.exists()
+    with open(path, "ab", buffering=0) as file:
+        file.write(((_ANSWERS_HEAD if is_new else "") + entries).encode())
+    return path
+
+
+def _table(path: Path) -> dict[str, Any]:
+    permissions = _parsed(path).get("permissions", {})
+    if not isinstance(permissions, dict):
+        raise ConfigurationError(f"{path}: [permissions] must be a table")
+    unknown = sorted(set(permissions) - _KEYS)
+    if unknown:  # a rule under a misspelt name would not hold
+        raise ConfigurationError(
+            f"{path}: [permissions] has no {', '.join(unknown)}; there are {', '.join(sorted(_KEYS))}"
+        )
+    return permissions
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path} is no valid TOML: {error}") from None
+
+
+def _rules(table: Mapping[str, Any], *, base: str, of_project: bool, source: str) -> list[Rule]:
+    return [
+        parse_rule(verdict, text, base=base, of_project=of_project, source=source)
+        for verdict in VERDICTS
+        for text in _strings(table, verdict, source)
+    ]
+
+
+def _strings(table: Mapping[str, Any], key: str, source: object) -> list[str]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigurationError(f"{source}: {key} must be a list of texts")
+    return value
+
+
+def _mode(table: Mapping[str, Any], source: object) -> Mode | None:
+    mode = table.get("approve")
+    if mode is not None and mode not in MODES:
+        raise ConfigurationError(f"{source}: approve must be one of {', '.join(MODES)}, not {mode!r}")
+    return cast("Mode | None", mode)
+
+
+def _project_file(cwd: str) -> Path | None:
+    """The nearest one, from the working folder up to the top of its repository."""
+    folder = Path(os.path.abspath(cwd))
+    for place in (folder, *folder.parents):
+        if (place / PROJECT_FILE).is_file():
+            return place / PROJECT_FILE
+        if (place / ".git").exists():
+            break
+    return None
+
+
+def _of_project(path: Path) -> tuple[list[Rule], Mode | None]:
+    table = _table(path)
+    if "trust" in table:
+        raise ConfigurationError(f"{path}: a project can't trust itself; trust belongs into {USER_FILE}")
+    return _rules(table, base=str(path.parent), of_project=True, source=str(path)), _mode(table, path)
+
+
+def _not_trusted(path: Path, folder: Path) -> str:
+    return (
+        f"what {path} allows does not count until you trust the project: "
+        f"trust = [{json.dumps(str(path.parent))}] under [permissions] in {folder / USER_FILE}"
+    )
+
+
+def _is_trusted(folder: Path, trusted: Sequence[str]) -> bool:
+    real = Path(os.path.realpath(folder))
+    return any(real.is_relative_to(os.path.realpath(os.path.expanduser(place))) for place in trusted)
+
+
+def _answers(path: Path, cwd: str) -> list[Rule]:
+    """What was answered for this project, or for a folder that it lies in."""
+    entries = _parsed(path).get("allow", [])
+    here = Path(os.path.realpath(cwd))
+    rules = []
+    for entry in entries if isinstance(entries, list) else ():
+        project, text = (entry.get(key) if isinstance(entry, dict) else None for key in ("project", "rule"))
+        if not isinstance(project, str) or not isinstance(text, str):
+            raise ConfigurationError(f"{path}: each [[allow]] needs a project and a rule")
+        if here.is_relative_to(project):
+            rules.append(parse_rule("allow", text, base=project, of_project=True, source=str(path)))
+    return rules
+
+
+def _string(text: str) -> str:
+    """The text as a string of TOML; raises ValueError for what is no Unicode."""
+    text.encode("utf-8")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,130 @@
+"""Asks a person at the terminal, in the middle of a printed run: one key answers."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agent.cli.display.plain import clean
+from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Ask, Question
+
+# A screen shows the call, the change and the line to answer at once.
+_MOST_ROWS = 30
+_LONGEST_ROW = 1000
+# How soon an abort ends the wait for a key, in seconds.
+_LOOK = 0.05
+_STYLES = {"+": "green", "-": "red"}
+
+
+def terminal_ask(renderer: Callable[[], Any]) -> Ask | None:
+    """A function that asks where the run is shown, or None when nobody sits at a terminal.
+
+    `renderer` gives the run's renderer: where it has a rich console the question is printed there, in order
+    with the rest; else it goes to standard error.
+    """
+    try:
+        import termios  # noqa: F401
+    except ImportError:
+        return None
+    streams = (sys.stdin, sys.stderr)
+    if not all(stream is not None and not stream.closed and stream.isatty() for stream in streams):
+        return None
+    return TerminalAsk(renderer)
+
+
+class TerminalAsk:
+    """Prints a question and waits for a key: y, n or a. Ctrl-C aborts the run as ever.
+
+    Threads: called on a worker thread; `_lock` lets one question be asked at a time.
+    """
+
+    def __init__(self, renderer: Callable[[], Any]) -> None:
+        self._renderer = renderer
+        self._lock = threading.Lock()
+
+    def __call__(self, question: Question) -> Answer:
+        """Ask; an abort while waiting is a no."""
+        with self._lock, _keys(sys.stdin.fileno()):
+            self._show(question)
+            answer = _wait(question, sys.stdin.fileno())
+            self._print([("  allowed" if answer.allowed else "  refused", "dim")])
+        return answer
+
+    def _show(self, question: Question) -> None:
+        always = f"   a always: {', '.join(question.rules)}" if question.rules else ""
+        rows = [(f"? {headline(question)}", "bold yellow")]
+        rows += [(f"  {row}", _STYLES.get(row[:1], "dim")) for row in body(question)]
+        rows += [(f"  {question.why}", "dim"), (f"  y yes   n no{always}", "yellow")]
+        self._print(rows)
+
+    def _print(self, rows: list[tuple[str, str]]) -> None:
+        renderer = self._renderer()
+        console = getattr(renderer, "console", None)
+        if console is None:
+            for text, _ in rows:
+                print(clean(text), file=sys.stderr, flush=True)
+            return
+        from rich.text import Text
+
+        renderer.paint()  # what came before the question stands above it
+        console.print(Text("\n").join(Text(clean(text), style) for text, style in rows))
+
+
+def headline(question: Question) -> str:
+    """What is asked, on one line."""
+    if question.command:
+        return f"run {question.tool}"
+    path = question.arguments.get("path")
+    return f"{question.tool} {path}" if path else question.tool
+
+
+def body(question: Question) -> list[str]:
+    """The command, the change or the arguments, as rows; what is cut of them is said."""
+    text = question.command or question.diff
+    if not text:
+        text = "\n".join(f"{key}: {value}" for key, value in question.arguments.items() if key != "path")
+    rows = [_cut(row) for row in text.splitlines()]
+    left = len(rows) - _MOST_ROWS
+    if left <= 1:
+        return rows
+    half = _MOST_ROWS // 2
+    return [*rows[:half], f"... {left} more lines ...", *rows[-half:]]
+
+
+def _cut(row: str) -> str:
+    left = len(row) - _LONGEST_ROW
+    return row if left <= 0 else f"{row[:_LONGEST_ROW]} ... {left} more characters"
+
+
+def _wait(question: Question, descriptor: int) -> Answer:
+    while not question.cancel.is_set():
+        if not select.select([descriptor], [], [], _LOOK)[0]:
+            continue
+        # Several bytes at once are an arrow key or something pasted: not an answer.
+        match os.read(descriptor, 64):
+            case b"y" | b"Y":
+                return YES
+            case b"a" | b"A" if question.rules:
+                return ALWAYS
+            case b"n" | b"N" | b"\x1b" | b"\x04" | b"":
+                return NO
+    return NO
+
+
+@contextmanager
+def _keys(descriptor: int) -> Iterator[None]:
+    """Keys one by one and not shown. What was typed before the question is dropped: it was no answer."""
+    import termios
+    import tty
+
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSAFLUSH)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

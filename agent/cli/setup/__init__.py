@@ -1,0 +1,1 @@
+"""From options, files and environment to an agent that is ready to run."""

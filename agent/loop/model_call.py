@@ -1,0 +1,345 @@
+"""One answer of the model: what is sent, the stream that comes back, the message it ends as."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.block_summary import with_error_text
+from agent.cancel import CancelToken
+from agent.errors import ConfigurationError
+from agent.events import MessageEnd, MessageStart, MessageUpdate, StreamRetry
+from agent.hook_types import RequestUpdate
+from agent.hooks import Hooks
+from agent.limits import TIME_IS_UP
+from agent.loop.config import LoopConfig
+from agent.loop.history import Record
+from agent.messages import AssistantMessage, Message, TextContent
+from agent.retry import ABORTED_TEXT
+from agent.stream import (
+    STREAM_EVENTS,
+    AgentContext,
+    PartialMessage,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamStart,
+    build_message,
+)
+from agent.thinking import clamp_thinking_level
+from agent.tools import ToolSet
+
+logger = logging.getLogger("agent")
+
+# An empty answer is asked again twice: models that return one usually do better at once, or never.
+_EMPTY_ANSWER_RETRIES = 2
+
+_EMPTY = "the model returned an empty answer"
+_CLOSED = "stream ended unexpectedly"
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer as it ended. `recorded`: it was announced and is part of the messages.
+
+    One that is `held` ended well and waits for a review before it is recorded.
+    """
+
+    message: AssistantMessage
+    argument_errors: Mapping[int, str] = field(default_factory=dict)
+    recorded: bool = True
+    held: bool = False
+
+    @property
+    def broke_inside_a_call(self) -> bool:
+        """True for an errored answer with a call whose arguments never came."""
+        message = self.message
+        return (
+            self.recorded
+            and message.stop_reason == "error"
+            and any(not c.arguments for c in message.tool_calls)
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """True for an answer that ended well and says nothing."""
+        return _is_empty(self.message)
+
+
+class Asker:
+    """Asks the model, once per call, and records what comes back. Used by the run's thread alone."""
+
+    __slots__ = (
+        "_cancel",
+        "_config",
+        "_hooks",
+        "_off_level",
+        "_record",
+        "_reviewed",
+        "_stream_fn",
+        "answer_tools",
+        "model",
+    )
+
+    def __init__(
+        self,
+        config: LoopConfig,
+        hooks: Hooks,
+        stream_fn: StreamFn,
+        record: Record,
+        cancel: CancelToken,
+        off_level: str = "",
+    ) -> None:
+        self.model = config.model
+        self._config = config
+        self._hooks = hooks
+        self._stream_fn = stream_fn
+        self._record = record
+        self._cancel = cancel
+        self._off_level = off_level
+        self._reviewed = bool(hooks.output_guardrails) or hooks.candidate_answer is not None
+        self.answer_tools = frozenset(tool.name for tool in config.answer_tools)
+
+    def answer(
+        self,
+        system_prompt: str,
+        tools: ToolSet,
+        request: RequestUpdate | None,
+        wait: Callable[[float], bool],
+    ) -> Answer:
+        """The next answer. One that breaks inside a tool call, or is empty, is dropped and asked again.
+
+        One that stays broken inside a call comes back as it broke, already dropped; one that stays empty
+        comes back as an error.
+        """
+        broken_waits = iter(enumerate(self._config.retry.mid_tool_call, 1))
+        empty_waits = iter(
+            enumerate((*self._config.retry.mid_tool_call, 0.0, 0.0)[:_EMPTY_ANSWER_RETRIES], 1)
+        )
+        empty_left = _EMPTY_ANSWER_RETRIES
+        while True:
+            answer = self.ask(system_prompt, tools, request, may_be_empty=empty_left > 0)
+            broken = answer.broke_inside_a_call
+            if not broken and not answer.is_empty:
+                return answer
+            self._record.drop(answer.message)
+            attempt, delay = next(broken_waits if broken else empty_waits, (0, 0.0))
+            if not attempt:
+                return answer
+            empty_left -= not broken
+            self._record.tell(StreamRetry(attempt, answer.message.error_message or _EMPTY))
+            if wait(delay) and broken:
+                return answer
+
+    def ask(
+        self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None, may_be_empty: bool
+    ) -> Answer:
+        """The answer to the messages on record; `request` constrains this one."""
+        timestamp = self._record.now_ms()
+        if self._cancel.is_set():
+            return self.finish([], StreamError(ABORTED_TEXT, "aborted"), timestamp, may_be_empty)
+        try:
+            context, options = self._request(system_prompt, tools, request)
+        except Exception as error:
+            logger.exception("the request could not be prepared")
+            end = StreamError(str(error) or type(error).__name__)
+            message = build_message([], end, self.model, timestamp).message
+            return Answer(with_error_text(message), {}, recorded=False)
+        log: list[StreamEvent] = []
+        events = self._guarded(context, options)
+        try:
+            end_event = self._consume(events, log)
+            return self.finish(log, end_event, timestamp, may_be_empty)
+        finally:
+            # Only now: a provider may use the close to read its connection to the end, and nobody waits
+            # for that.
+            _close(events)
+
+    def finish(
+        self, log: list[StreamEvent], end: StreamDone | StreamError | None, timestamp: int, may_be_empty: bool
+    ) -> Answer:
+        """Build the message, count its usage, announce and record it.
+
+        A stream that just ended is an error that is not announced: its listeners saw no end because there
+        was none.
+        """
+        built = build_message(log, end or StreamError(_CLOSED), self.model, timestamp)
+        message = with_error_text(built.message)
+        if _is_empty(message) and not may_be_empty:
+            message = replace(message, stop_reason="error", error_message=f"{_EMPTY} again and again")
+        if message.stop_reason == "aborted" and self._cancel.reason == TIME_IS_UP:
+            message = replace(message, error_message="the time limit of the run (max_seconds) was reached")
+        self._record.usage += message.usage
+        if end is None:
+            return Answer(message, built.argument_errors, recorded=False)
+        if not log:
+            self._record.tell(MessageStart(PartialMessage(log, 0)))
+        answer = Answer(message, built.argument_errors, recorded=False)
+        if self._reviewed and self.is_final(message):
+            answer.held = True
+        else:
+            self.record(answer)
+        return answer
+
+    def is_final(self, message: AssistantMessage) -> bool:
+        """True for an answer that ended well, says something and asks for no work."""
+        ended_well = message.stop_reason not in ("error", "aborted")
+        return ended_well and not _is_empty(message) and self.only_answers(message)
+
+    def only_answers(self, message: AssistantMessage) -> bool:
+        """True when each call of the message, if any, is to a tool that takes the answer."""
+        return all(call.name in self.answer_tools for call in message.tool_calls)
+
+    def record(self, answer: Answer) -> None:
+        """Make the answer part of the conversation."""
+        answer.recorded, answer.held = True, False
+        self._record.add(answer.message)
+        self._record.tell(MessageEnd(answer.message))
+
+    def _guarded(self, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
+        """The events of the stream function; whatever it raises becomes its error event."""
+        try:
+            yield from self._stream_fn(self.model, context, options)
+        except Exception as error:
+            logger.debug("the stream function raised", exc_info=True)
+            yield StreamError(str(error) or type(error).__name__)
+
+    def _consume(
+        self, events: Iterable[StreamEvent], log: list[StreamEvent]
+    ) -> StreamDone | StreamError | None:
+        """Tell the events and keep them in the log; the terminal one, or None when the stream just ended."""
+        emit, is_cancelled = self._record.emit, self._cancel.is_set
+        clock, run = self._config.clock, self._config.run
+        for event in events:
+            kind = type(event)
+            if is_cancelled():
+                return StreamError(ABORTED_TEXT, "aborted", getattr(event, "usage", None))
+            if kind is StreamDone or kind is StreamError:
+                return event  # type: ignore[return-value]
+            if kind not in STREAM_EVENTS:
+                return StreamError(f"the stream function yielded {event!r:.80}, which is no stream event")
+            log.append(event)
+            length = len(log)
+            if length == 1:
+                emit(MessageStart(PartialMessage(log, 0), time=clock(), run=run))
+            if kind is not StreamStart:
+                emit(MessageUpdate(PartialMessage(log, length), event, time=clock(), run=run))
+        return StreamError(ABORTED_TEXT, "aborted") if is_cancelled() else None
+
+    # -- the request -----------------------------------------------------------------------------------
+
+    def _request(
+        self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None
+    ) -> tuple[AgentContext, StreamOptions]:
+        """What is sent, as the hooks see and change it; the constraint of this request has the last word."""
+        context = AgentContext(system_prompt, self._messages(), tuple(tools))
+        options = self._options()
+        on_request = self._hooks.on_request
+        if on_request is not None:
+            context = replace(context, tools=list(context.tools))
+            options = replace(options, headers=dict(options.headers or {}))
+            context, options = on_request(context, options) or (context, options)
+            options.cancel = self._cancel  # or an abort could not reach the request
+        if request is not None:
+            _constrain(context, options, request, tools)
+        if self._config.prepare_answer is not None:
+            context, options = self._config.prepare_answer(self.model, context, options)
+        return context, options
+
+    def _messages(self) -> Sequence[Message]:
+        messages: Sequence[Message] = self._record.messages
+        if self._hooks.transform_context is not None:
+            changed = self._hooks.transform_context(list(messages))
+            messages = messages if changed is None else changed
+        if self._config.convert_to_llm is None:
+            raise ConfigurationError("no ConvertToLLM function configured: set convert_to_llm")
+        return list(self._config.convert_to_llm(list(messages)))
+
+    def _options(self) -> StreamOptions:
+        config = self._config
+        key, key_error = config.api_key, ""
+        if self.model.provider != config.model.provider:
+            key = ""  # it is no other provider's business
+        if config.get_api_key is not None:
+            try:
+                key = config.get_api_key(self.model.provider) or key
+            except Exception as error:
+                key_error = str(error) or type(error).__name__
+        level = clamp_thinking_level(config.reasoning, self.model.available_thinking_levels)
+        return StreamOptions(
+            cancel=self._cancel,
+            api_key=key,
+            api_key_error=key_error,
+            refresh_api_key=_refresher(config.get_api_key),
+            reasoning=self._off_level if level == "off" else level,
+            thinking_budgets=config.thinking_budgets,
+            session_id=config.session_id,
+            transport=config.transport,
+            max_tokens=config.max_tokens,
+            temperature=config.temperature,
+            headers=config.headers,
+            server_tools=config.server_tools,
+            server_compaction=config.server_compaction,
+            cache_retention=config.cache_retention,
+            retry=config.retry,
+            max_retry_delay=config.max_retry_delay,
+            on_retry=_logged(config.on_retry),
+            on_payload=config.on_payload,
+            timeout=config.timeout,
+        )
+
+
+def _constrain(context: AgentContext, options: StreamOptions, request: RequestUpdate, tools: ToolSet) -> None:
+    if request.tools is not None:
+        context.tools = tuple(tools)
+        if not len(tools):
+            options.server_tools = ()
+    if request.tool_choice is not None:
+        options.tool_choice = request.tool_choice
+    if request.system_suffix:
+        context.system_prompt = "\n".join(filter(None, (context.system_prompt, request.system_suffix)))
+
+
+def _is_empty(message: AssistantMessage) -> bool:
+    return message.stop_reason == "stop" and all(
+        isinstance(block, TextContent) and not block.text.strip() for block in message.content
+    )
+
+
+def _logged(on_retry: Callable[[int, float, str], object] | None) -> Callable[[int, float, str], None] | None:
+    """The callback as a stream function calls it: one that raises stops no retry."""
+    if on_retry is None:
+        return None
+
+    def told(attempt: int, delay: float, error_text: str) -> None:
+        try:
+            on_retry(attempt, delay, error_text)
+        except Exception:
+            logger.exception("on_retry failed")
+
+    return told
+
+
+def _refresher(get_api_key: Callable[[str], str | None] | None) -> Callable[[str], str] | None:
+    """The key callback as a provider uses it after a rejection: empty when it fails."""
+    if get_api_key is None:
+        return None
+
+    def refresh(provider: str) -> str:
+        try:
+            return get_api_key(provider) or ""
+        except Exception:
+            logger.exception("getting a fresh API key failed")
+            return ""
+
+    return refresh
+
+
+def _close(events: Iterator[StreamEvent]) -> None:
+    try:
+        events.close()  # type: ignore[attr-defined]
+    except Exception:
+        logger.exception("closing the stream failed")

@@ -1,0 +1,1 @@
+"""HTTP requests that stream: connections, a pool, server-sent events, retries, and failures in words."""

@@ -1,0 +1,309 @@
+"""One TCP connection, and the way to cut it off from another thread.
+
+httpx hands out nothing to close before the response head has come, and closing a client frees nobody who
+waits. So the sockets are made here: a `Wire` is the network backend of exactly one HTTP connection and at
+the same time its stream; `cut()` frees whoever waits on it in whatever phase: name lookup, connect, TLS
+handshake, writing, waiting for the head, reading the body.
+
+Failures are worded so that the patterns of `agent.retry` recognise them; the original text stands behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import httpcore
+
+from agent.providers.http.chunks import ChunkMerger
+
+# How often a pending connect looks whether it was cut. Shutting the socket down wakes it on Linux only.
+_CONNECT_SLICE = 0.02
+# The head start of an address over the next, as in RFC 8305: a dead IPv6 route costs this, not the timeout.
+_HEAD_START = 0.25
+# Probes tell a dead peer from a model that thinks; the values are those of the vendors' own clients.
+_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 60), ("TCP_KEEPCNT", 5))
+_CONNECTING = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, getattr(errno, "WSAEWOULDBLOCK", 0))
+
+Address: TypeAlias = tuple[Any, ...]
+
+
+class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
+    """The socket of one HTTP connection.
+
+    Threads: one thread at a time uses it; `cut()` alone may come from any other. `_lock` guards the socket
+    against being cut while it is swapped (TLS) or closed, so that no number of a closed socket is ever used.
+
+    `received`: a byte has come since it was last set to False. `ended`: the peer has closed its side.
+    `deadline`: a monotonic time that bounds every read on top of the timeout; None: none.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+        self.ended = False
+        self.deadline: float | None = None
+        self._lock = threading.Lock()
+        self._merger = ChunkMerger()
+        self._cut = False
+        self._resolved = threading.Event()
+        self._socket: socket.socket | None = None
+        self._peer = ""
+        self._timeout: float | None = None
+
+    def cut(self) -> None:
+        """Free whoever waits on this connection, now and later; it is good for nothing afterwards."""
+        with self._lock:
+            self._cut = True
+            self._resolved.set()
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    # The base method: that of SSLSocket would take the TLS state from under the reader.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    @property
+    def was_cut(self) -> bool:
+        return self._cut
+
+    # --- connecting ---
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        deadline = time.monotonic() + (timeout or threading.TIMEOUT_MAX)
+        self._peer = f"{host}:{port}"
+        found = self._look_up(host, port, deadline)
+        try:
+            sock = _connect_first(found, deadline, lambda: self._cut)
+        except TimeoutError as exc:
+            self._raise_if_cut(httpcore.ConnectError)
+            raise httpcore.ConnectTimeout(self._words("connection timed out", exc)) from exc
+        except OSError as exc:
+            raise httpcore.ConnectError(self._words(_phrase(exc), exc)) from exc
+        _tune(sock)
+        with self._lock:
+            self._socket = sock
+        self._raise_if_cut(httpcore.ConnectError)
+        return self
+
+    def _look_up(self, host: str, port: int, deadline: float) -> list[Address]:
+        """The addresses of `host`. Nothing frees a `getaddrinfo`, so it gets a thread to be left alone on."""
+        answers: list[list[Address] | Exception] = []
+
+        def look_up(flags: int = 0) -> None:
+            try:
+                answers.append(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)))
+            except (OSError, UnicodeError) as exc:
+                answers.append(exc)
+
+        def look_up_and_tell() -> None:
+            look_up()
+            self._resolved.set()
+
+        look_up(socket.AI_NUMERICHOST)
+        if isinstance(answers[-1], Exception):
+            answers.clear()
+            threading.Thread(target=look_up_and_tell, name="agent-resolver", daemon=True).start()
+            self._resolved.wait(max(0.0, deadline - time.monotonic()))
+            self._raise_if_cut(httpcore.ConnectError)
+        if not answers:
+            raise httpcore.ConnectTimeout(f"i/o timeout: the name lookup of {host} took too long")
+        answer = answers[-1]
+        if isinstance(answer, Exception):
+            raise httpcore.ConnectError(self._words("no such host", answer)) from answer
+        return answer
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        if isinstance(self._socket, ssl.SSLSocket):
+            raise httpcore.ConnectError("TLS inside TLS is not supported: give the proxy an http:// URL")
+        with self._lock:
+            assert self._socket is not None
+            self._set_timeout(timeout)
+            tls = self._socket = ssl_context.wrap_socket(
+                self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
+            )
+        self._raise_if_cut(httpcore.ConnectError)
+        try:
+            tls.do_handshake()
+        except TimeoutError as exc:
+            raise httpcore.ConnectTimeout(self._words("tls handshake timeout", exc)) from exc
+        except OSError as exc:
+            raise httpcore.ConnectError(self._words(_phrase(exc), exc)) from exc
+        return self
+
+    # --- talking ---
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        while data := self._receive(max_bytes, timeout):
+            self.received = True
+            if merged := self._merger.feed(data):
+                return merged
+        self._raise_if_cut(httpcore.ReadError)
+        self.ended = True
+        return b""
+
+    def _receive(self, max_bytes: int, timeout: float | None) -> bytes:
+        assert self._socket is not None
+        try:
+            self._set_timeout(self._bounded(timeout))
+            return self._socket.recv(max_bytes)
+        except TimeoutError as exc:
+            raise httpcore.ReadTimeout(f"i/o timeout: no data for {timeout or 0:g} s ({self._peer})") from exc
+        except OSError as exc:
+            raise httpcore.ReadError(self._words(_phrase(exc), exc)) from exc
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        assert self._socket is not None
+        self._merger.restart()
+        rest = memoryview(buffer)
+        try:
+            self._set_timeout(timeout)
+            while rest:
+                rest = rest[self._socket.send(rest) :]
+        except TimeoutError as exc:
+            raise httpcore.WriteTimeout(f"i/o timeout: the server takes no data ({self._peer})") from exc
+        except OSError as exc:
+            raise httpcore.WriteError(self._words(_phrase(exc), exc)) from exc
+
+    def close(self) -> None:
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            return self._socket is None or _is_readable(self._socket)
+        if info == "ssl_object" and isinstance(self._socket, ssl.SSLSocket):
+            return self._socket
+        return self._socket if info == "socket" else None
+
+    def _bounded(self, timeout: float | None) -> float | None:
+        if self.deadline is None:
+            return timeout
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left if timeout is None else min(left, timeout)
+
+    def _set_timeout(self, timeout: float | None) -> None:
+        if timeout != self._timeout and self._socket is not None:
+            self._socket.settimeout(timeout)
+            self._timeout = timeout
+
+    def _raise_if_cut(self, kind: type[Exception]) -> None:
+        if self._cut:
+            raise kind("use of closed network connection: cut off by this side")
+
+    def _words(self, phrase: str, exc: Exception) -> str:
+        return f"{phrase}: {exc} ({self._peer})"
+
+
+def _connect_first(found: list[Address], deadline: float, given_up: Callable[[], bool]) -> socket.socket:
+    """The first socket that connects; each address gets a head start over the next.
+
+    Raises the last failure, or TimeoutError when there is no time left or `given_up()`.
+    """
+    waiting, next_start, failure = list(found), 0.0, OSError(errno.EADDRNOTAVAIL, "no address")
+    with selectors.DefaultSelector() as pending:
+        try:
+            while waiting or pending.get_map():
+                now = time.monotonic()
+                if given_up() or now >= deadline:
+                    raise TimeoutError("no answer")
+                if waiting and (now >= next_start or not pending.get_map()):
+                    next_start = now + _HEAD_START
+                    failure = _start(waiting.pop(0), pending) or failure
+                for key, _ in pending.select(_CONNECT_SLICE) if pending.get_map() else ():
+                    sock = pending.unregister(key.fileobj).fileobj
+                    assert isinstance(sock, socket.socket)
+                    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not code:
+                        return sock
+                    sock.close()
+                    failure = OSError(code, os.strerror(code))
+        finally:
+            for key in list(pending.get_map().values()):
+                assert isinstance(key.fileobj, socket.socket)
+                key.fileobj.close()
+    raise failure
+
+
+def _start(address: Address, pending: selectors.BaseSelector) -> OSError | None:
+    """Begin to connect to `address`; what failed at once, if anything."""
+    family, kind, protocol, _, target = address
+    try:
+        sock = socket.socket(family, kind, protocol)
+    except OSError as exc:
+        return exc
+    sock.setblocking(False)
+    code = sock.connect_ex(target)
+    if code in _CONNECTING:
+        pending.register(sock, selectors.EVENT_WRITE)
+        return None
+    sock.close()
+    return OSError(code, os.strerror(code))
+
+
+def _tune(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    """True when a read would not wait: on an idle connection that means the server has closed it."""
+    if sock.fileno() < 0:
+        return True
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+_PHRASES: tuple[tuple[type[OSError], str], ...] = (
+    (ssl.SSLCertVerificationError, "tls certificate rejected"),
+    (ssl.SSLEOFError, "unexpected EOF"),
+    (ssl.SSLZeroReturnError, "unexpected EOF"),
+    (ssl.SSLError, "tls failure"),
+    (ConnectionResetError, "connection reset by peer"),
+    (ConnectionAbortedError, "connection reset by peer"),
+    (BrokenPipeError, "broken pipe"),
+    (ConnectionRefusedError, "connection refused"),
+    (TimeoutError, "connection timed out"),
+    (socket.gaierror, "no such host"),
+)
+_PHRASES_BY_CODE = {
+    errno.ENETUNREACH: "network is unreachable",
+    errno.EHOSTUNREACH: "network is unreachable",
+    errno.ENETDOWN: "network is unreachable",
+    errno.EBADF: "use of closed network connection",
+}
+
+
+def _phrase(exc: OSError) -> str:
+    for kind, phrase in _PHRASES:
+        if isinstance(exc, kind):
+            return phrase
+    return _PHRASES_BY_CODE.get(exc.errno or 0, "network failure")

@@ -1,0 +1,144 @@
+"""How the servers that speak Chat Completions differ, as flags: found by provider or host, set one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+from typing import Literal as L
+from urllib.parse import urlsplit
+
+from agent.models import Model
+from agent.providers.compat_flags import overridden
+from agent.providers.endpoint import base_url
+from agent.providers.output_schema import openai_knows_schemas
+
+ThinkingFormat = L["openai", "openrouter", "deepseek", "zai", "qwen", "qwen-chat-template"]
+MaxTokensField = L["max_completion_tokens", "max_tokens"]
+CacheControlFormat = L["", "anthropic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compat:
+    """What a server understands and insists on.
+
+    `Model.compat` sets any of these by name, in this spelling or in camelCase. `supports_store` and
+    `supports_developer_role` are off wherever a server is not known to take them. `thinking_format` is how
+    the request asks for thinking, `reasoning_effort_map` renames its levels.
+    `requires_reasoning_content_on_assistant_messages`: True sends the model's reasoning back with every
+    turn (empty if there was none), False never, None only to models marked as reasoning ones, and only
+    reasoning they made. `open_router_routing` is sent as `provider`, `vercel_gateway_routing` as
+    `providerOptions.gateway`. `supports_json_schema`: the answer may be asked for by its schema;
+    `..._with_tools`: also while the model has tools, which many servers refuse or then never call.
+    """
+
+    supports_store: bool = False
+    supports_developer_role: bool = False
+    supports_reasoning_effort: bool = True
+    supports_usage_in_streaming: bool = True
+    supports_strict_mode: bool = True
+    supports_json_schema: bool = False
+    supports_json_schema_with_tools: bool = False
+    supports_prompt_cache_key: bool = False
+    supports_long_cache_retention: bool = True
+    max_tokens_field: MaxTokensField = "max_completion_tokens"
+    thinking_format: ThinkingFormat = "openai"
+    reasoning_effort_map: Mapping[str, str] = field(default_factory=dict)
+    preserve_thinking: bool = False
+    cache_control_format: CacheControlFormat = ""
+    requires_tool_result_name: bool = False
+    requires_assistant_after_tool_result: bool = False
+    requires_thinking_as_text: bool = False
+    requires_reasoning_content_on_assistant_messages: bool | None = None
+    requires_mistral_tool_ids: bool = False
+    requires_tools_with_tool_history: bool = False
+    send_session_affinity_headers: bool = False
+    zai_tool_stream: bool = False
+    strip_additional_properties: bool = False
+    open_router_routing: Mapping[str, Any] | None = None
+    vercel_gateway_routing: Mapping[str, Any] | None = None
+
+
+def compat_for(model: Model) -> Compat:
+    """The flags for a model: what is known of its server, with `model.compat` over it.
+
+    Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
+    """
+    return overridden(_detected(model), model.compat, "openai-completions", _CHOICES)
+
+
+# The provider ids and the parts of host names each server goes by.
+_OPENAI = ("openai", "api.openai.com")
+_AZURE = ("azure", ".openai.azure.com", ".cognitiveservices.azure.com")
+_CLOUDFLARE_GATEWAY = ("cloudflare-ai-gateway", "gateway.ai.cloudflare.com")
+_CLOUDFLARE = ("cloudflare", "cloudflare-workers-ai", "api.cloudflare.com", *_CLOUDFLARE_GATEWAY)
+_MOONSHOT = ("moonshot", "moonshotai", "moonshotai-cn", "api.moonshot.")
+_ZAI = ("zai", "api.z.ai", "open.bigmodel.cn")
+_XAI = ("xai", "api.x.ai")
+_DEEPSEEK = ("deepseek", "deepseek.com")
+_CHUTES = ("chutes", "chutes.ai")
+_MISTRAL = ("mistral", "api.mistral.ai")
+_POE = ("poe", "api.poe.com")
+_OPENROUTER = ("openrouter", "openrouter.ai")
+
+_DEEPSEEK_EFFORTS = {
+    "minimal": "high",
+    "low": "high",
+    "medium": "high",
+    "high": "high",
+    "xhigh": "max",
+    "max": "max",
+}
+_ANY_EFFORT_IS_DEFAULT = dict.fromkeys(("minimal", "low", "medium", "high", "xhigh", "max"), "default")
+
+
+def _detected(model: Model) -> Compat:
+    def at(names: tuple[str, ...]) -> bool:
+        return model.provider in names or any("." in name and name in host for name in names)
+
+    host = (urlsplit(base_url(model)).hostname or "").lower()
+    # A provider that names itself decides; the host of one called `openai` may be a proxy or a test.
+    standard = at((*_OPENAI, *_AZURE))
+    thinking: ThinkingFormat = "openai"
+    efforts: Mapping[str, str] = {}
+    if at(_ZAI):
+        thinking = "zai"
+    elif at(_DEEPSEEK):
+        thinking, efforts = "deepseek", _DEEPSEEK_EFFORTS
+    elif at(_OPENROUTER):
+        thinking = "openrouter"
+    elif at(("groq", "api.groq.com")) and model.id == "qwen/qwen3-32b":
+        efforts = _ANY_EFFORT_IS_DEFAULT
+    # Servers that know, or once knew, the older name only.
+    old_limit = at((*_CHUTES, *_MOONSHOT, *_CLOUDFLARE_GATEWAY, *_DEEPSEEK, *_MISTRAL, "ollama"))
+    claude = at(_OPENROUTER) and model.id.startswith("anthropic/")
+    return Compat(
+        supports_store=standard,
+        supports_developer_role=standard,
+        supports_reasoning_effort=not at((*_XAI, *_ZAI, *_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
+        supports_strict_mode=not at((*_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
+        supports_json_schema=standard and openai_knows_schemas(model.id),
+        supports_json_schema_with_tools=standard,
+        supports_prompt_cache_key=at(_OPENAI),
+        supports_long_cache_retention=not at(_CLOUDFLARE),
+        max_tokens_field="max_tokens" if old_limit else "max_completion_tokens",
+        thinking_format=thinking,
+        reasoning_effort_map=efforts,
+        cache_control_format="anthropic" if claude else "",
+        requires_tool_result_name=at(_MISTRAL),
+        requires_assistant_after_tool_result=at(_MISTRAL),
+        requires_thinking_as_text=at(_MISTRAL),
+        requires_reasoning_content_on_assistant_messages=True if at(_DEEPSEEK) and model.reasoning else None,
+        requires_mistral_tool_ids=at(_MISTRAL),
+        # Claude behind a proxy wants `tools`, be it empty, when the history has calls; OpenAI, DeepSeek, Qwen
+        # and vLLM answer 400 to an empty one.
+        requires_tools_with_tool_history=at(("litellm",)) or "claude" in model.id.lower(),
+        strip_additional_properties=at(_POE),
+    )
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "max_tokens_field": get_args(MaxTokensField),
+    "thinking_format": get_args(ThinkingFormat),
+    "cache_control_format": get_args(CacheControlFormat),
+}

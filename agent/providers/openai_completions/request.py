@@ -1,0 +1,197 @@
+"""The wire format of OpenAI's Chat Completions, which most servers speak in one dialect or another.
+
+Azure OpenAI is the provider `azure`: `agent.providers._openai` tells how its addresses are written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from agent.models import Model
+from agent.providers.exchange import LAST_EVENT_SECONDS, Exchange, exchange
+from agent.providers.history_transform import (
+    NO_PARAMETERS,
+    clean,
+    stated_limit,
+    to_json,
+    tool_names,
+    wire_name,
+)
+from agent.providers.http.client import EventStream
+from agent.providers.image_budget import within_budget
+from agent.providers.openai_completions.compat import Compat, compat_for
+from agent.providers.openai_completions.decode import decode, first_error
+from agent.providers.openai_completions.messages import encode_messages, mark_cache
+from agent.providers.openai_endpoint import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
+from agent.providers.output_schema import OUTPUT_NAME
+from agent.stream import AgentContext, StreamEvent, StreamOptions
+
+__all__ = ["build_request", "decode", "stream", "takes_schema"]
+
+
+def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
+    """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
+    return exchange(model, context, options, partial(_prepare, model))
+
+
+def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
+    compat = compat_for(model)
+    names = tool_names(context.tools)
+    own_names = {wire: name for name, wire in names.items()}
+
+    def read(events: EventStream) -> Iterator[StreamEvent]:
+        return decode(events, model.cost, own_names, partial(events.expect_end, LAST_EVENT_SECONDS))
+
+    body = _body(model, context, options, compat, names)
+    headers = partial(_headers, model, options, compat)
+    return Exchange(openai_url(model, CHAT_PATH), headers, body, first_error, read)
+
+
+def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
+    """The body of the request as JSON data: exactly what `stream` sends, before `options.on_payload`.
+
+    Raises ConfigurationError for compat flags the format does not know.
+    """
+    body = _body(model, context, options, compat_for(model), tool_names(context.tools))
+    request: dict[str, Any] = json.loads(body)
+    return request
+
+
+def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
+    """True when this request brings the schema of the answer."""
+    return _takes_schema(options, compat_for(model), bool(list(context.tools)))
+
+
+def _takes_schema(options: StreamOptions, compat: Compat, with_tools: bool) -> bool:
+    takes = compat.supports_json_schema and (compat.supports_json_schema_with_tools or not with_tools)
+    return options.output_schema is not None and takes
+
+
+# --- head and tail of the request ------------------------------------------------------------------------
+
+
+def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> dict[str, str]:
+    headers = openai_credentials(model, key)
+    session = options.session_id
+    if compat.send_session_affinity_headers and session and options.cache_retention != "none":
+        headers |= {"session_id": session, "x-client-request-id": session, "x-session-affinity": session}
+    return headers | dict(model.headers) | dict(options.headers or {})  # later ones win, in any case
+
+
+def _body(
+    model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
+) -> bytes:
+    """The encoded request, put together from the messages' encoded pieces."""
+    messages = encode_messages(within_budget(context.messages, model), model, compat)
+    system_prompt = clean(context.system_prompt)
+    if system_prompt.strip():
+        developer = model.reasoning and compat.supports_developer_role
+        role = "developer" if developer else "system"
+        messages.insert(0, to_json({"role": role, "content": system_prompt}))
+    tools = [_tool(tool, names, compat) for tool in context.tools]
+    rest = _settings(model, options, compat)
+    if compat.cache_control_format and options.cache_retention != "none":
+        mark_cache(messages, tools, _cache_mark(options, compat))
+    if tools:
+        rest["tools"] = tools
+        if options.tool_choice:
+            rest["tool_choice"] = _tool_choice(options.tool_choice, names)
+    elif compat.requires_tools_with_tool_history and any(m.startswith(b'{"role":"tool"') for m in messages):
+        rest["tools"] = []
+    if _takes_schema(options, compat, bool(tools)):
+        wanted = {"name": OUTPUT_NAME, "schema": options.output_schema, "strict": False}
+        rest["response_format"] = {"type": "json_schema", "json_schema": wanted}
+    head = b'{"model":' + to_json(model.id) + b',"messages":['
+    return head + b",".join(messages) + b"]," + to_json(rest)[1:]
+
+
+def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
+    """All of the body but the model, the messages and the tools."""
+    body: dict[str, Any] = {"stream": True}
+    if compat.supports_usage_in_streaming:
+        body["stream_options"] = {"include_usage": True}
+    if compat.supports_store:
+        body["store"] = False
+    limit = stated_limit(model) if options.max_tokens is None else options.max_tokens
+    if limit:
+        body[compat.max_tokens_field] = limit
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    if model.reasoning:
+        body |= _thinking(options.reasoning, compat)
+    if compat.zai_tool_stream:
+        body["tool_stream"] = True
+    if compat.open_router_routing:
+        body["provider"] = dict(compat.open_router_routing)
+    if compat.vercel_gateway_routing:
+        body["providerOptions"] = {"gateway": dict(compat.vercel_gateway_routing)}
+    return body | _prompt_cache(options, compat)
+
+
+def _thinking(level: str, compat: Compat) -> dict[str, Any]:
+    """How the server is asked to think at a level; empty and `off` are the same to a server."""
+    thinks = level not in ("", "off")
+    effort = compat.reasoning_effort_map.get(level or "off", level if thinks else "")
+    match compat.thinking_format:
+        case "openrouter":
+            return {"reasoning": {"effort": effort or "none"}}
+        case "zai" | "qwen":
+            return {"enable_thinking": thinks}
+        case "qwen-chat-template":
+            kept = {"preserve_thinking": True} if compat.preserve_thinking else {}
+            return {"chat_template_kwargs": {"enable_thinking": thinks} | kept}
+        case _:
+            return {"reasoning_effort": effort} if effort and compat.supports_reasoning_effort else {}
+
+
+def _prompt_cache(options: StreamOptions, compat: Compat) -> dict[str, Any]:
+    long = options.cache_retention == "long" and compat.supports_long_cache_retention
+    body: dict[str, Any] = {}
+    wanted = compat.supports_prompt_cache_key and options.cache_retention != "none"
+    if options.session_id and (wanted or long):
+        body["prompt_cache_key"] = prompt_cache_key(options)
+    if long and not compat.cache_control_format:
+        body["prompt_cache_retention"] = "24h"
+    return body
+
+
+def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
+    mark = {"type": "ephemeral"}
+    if options.cache_retention == "long" and compat.supports_long_cache_retention:
+        mark["ttl"] = "1h"
+    return mark
+
+
+# --- tools -----------------------------------------------------------------------------------------------
+
+
+def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
+    parameters = tool.parameters or NO_PARAMETERS
+    if compat.strip_additional_properties:
+        parameters = _without_additional_properties(parameters)
+    function = {"name": names[tool.name], "description": tool.description, "parameters": parameters}
+    if compat.supports_strict_mode:
+        function["strict"] = False
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: str, names: Mapping[str, str]) -> Any:
+    if choice in ("auto", "none", "required"):
+        return choice
+    name = names.get(choice) or wire_name(choice)
+    return {"type": "function", "function": {"name": name}}
+
+
+def _without_additional_properties(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {
+            key: _without_additional_properties(value)
+            for key, value in schema.items()
+            if key != "additionalProperties" or not isinstance(value, bool | Mapping)
+        }
+    if isinstance(schema, list | tuple):
+        return [_without_additional_properties(item) for item in schema]
+    return schema

@@ -1,0 +1,241 @@
+"""Messages as input items of the Responses format: each message encoded once, as the bytes of its items.
+
+A turn of the same model goes back as it came: reasoning items word for word, with what the server encrypted
+in them, and ids, by which the server knows what belongs together. An id that would point to reasoning that
+is not sent along is left out, for the server refuses one without the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import lru_cache, partial
+from typing import Any
+
+from agent.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    ImageContent,
+    Message,
+    ServerContent,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+    encoded_once,
+)
+from agent.models import Model
+from agent.providers.history_transform import (
+    ID_LIMIT,
+    arrange,
+    assistant_blocks,
+    clean,
+    legal_id,
+    result_blocks,
+    to_json,
+    to_json_text,
+    user_blocks,
+    wire_name,
+)
+
+_CALL_PREFIX = "fc"
+_MESSAGE_PREFIX = "msg_"
+# Stands in encoded turns for the place of the turn; in JSON no other byte of this value can occur.
+_PLACE = b"\x00"
+_PHASES = ("commentary", "final_answer")
+
+
+def encode_messages(messages: Iterable[Message], model: Model) -> list[bytes]:
+    """The encoded items of each message that has any, in order."""
+    encoder = _encoder_of(model.id, model.api, model.provider, model.input)
+    out: list[bytes] = []
+    for position, (message, ids) in enumerate(arrange(messages, call_half)):
+        if isinstance(message, AssistantMessage):
+            fragment = encoded_once(message, (encoder, ids), partial(encoder.turn, ids))
+            # A text without an id gets that of its place, which stays the same while the history only grows.
+            fragment = fragment.replace(_PLACE, b"%d" % position)
+        elif isinstance(message, ToolResultMessage):
+            fragment = encoded_once(message, (encoder, ids), partial(encoder.result, ids[0]))
+        else:
+            fragment = encoded_once(message, encoder, encoder.user)
+        if fragment:
+            out.append(fragment)
+    return out
+
+
+# --- ids and signatures ----------------------------------------------------------------------------------
+
+
+def joined_id(call_id: str, item_id: str) -> str:
+    """The id of a call in our messages: what a result refers to, and the id of the call's own item."""
+    return f"{call_id}|{item_id}" if item_id else call_id
+
+
+def call_half(raw: str) -> str:
+    """The part of a call's id that its result refers to, as the server accepts it."""
+    return legal_id(raw.partition("|")[0]).rstrip("_") or "call"
+
+
+def _item_half(raw: str) -> str:
+    item = raw.partition("|")[2]
+    if not item:
+        return ""
+    if not item.startswith(_CALL_PREFIX):
+        item = f"{_CALL_PREFIX}_{item}"
+    return legal_id(item).rstrip("_")
+
+
+def text_signature(id: str, phase: str) -> str | None:
+    """What a text block keeps of its message item; None when there is nothing to keep."""
+    if not id:
+        return None
+    return to_json_text({"v": 1, "id": id} | ({"phase": phase} if phase else {}))
+
+
+def _identity(signature: str | None) -> tuple[str, str]:
+    """The id and the phase of a text block; a signature that is no JSON is an id of the old kind."""
+    if not signature:
+        return "", ""
+    if not signature.startswith("{"):
+        return signature, ""
+    kept = _object(signature)
+    id, phase = kept.get("id"), kept.get("phase")
+    return id if isinstance(id, str) else "", phase if phase in _PHASES else ""
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "null")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# --- items -----------------------------------------------------------------------------------------------
+
+
+class _Encoder:
+    """Spells single messages for one model. Its identity is the key of what it made."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def user(self, message: UserMessage) -> bytes:
+        """A user's message; empty when nothing of it is left to send."""
+        parts = [_part(block) for block in user_blocks(message, self._model)]
+        return to_json({"role": "user", "content": parts}) if parts else b""
+
+    def result(self, call_id: str, message: ToolResultMessage) -> bytes:
+        """A tool's result: text, or a list of parts when there are images the model sees."""
+        blocks = result_blocks(message, self._model)
+        output: Any = "\n".join([block.text for block in blocks if isinstance(block, TextContent)])
+        if any(isinstance(block, ImageContent) for block in blocks):
+            output = [_part(block) for block in blocks]
+        return to_json({"type": "function_call_output", "call_id": call_id, "output": output})
+
+    def turn(self, ids: tuple[str, ...], message: AssistantMessage) -> bytes:
+        """The items of an answer, calls last: nothing may stand between a call and its result."""
+        blocks = assistant_blocks(message, self._model)
+        turn = _Turn(message, blocks, self._model, ids)
+        told: list[bytes] = []
+        calls: list[bytes] = []
+        reasoning: list[bytes] = []
+        for block in blocks:
+            item = turn.item(block)
+            if isinstance(block, ThinkingContent):
+                reasoning += [item] if item else []
+            elif item:
+                (calls if isinstance(block, ToolCall) else told).extend([*reasoning, item])
+                reasoning = []
+        # Reasoning that nothing follows (the answer was cut there) is left out: the server refuses it.
+        return b",".join(told + calls)
+
+
+class _Turn:
+    """One answer while its items are spelled."""
+
+    def __init__(
+        self,
+        message: AssistantMessage,
+        blocks: list[AssistantBlock],
+        model: Model,
+        ids: tuple[str, ...],
+    ) -> None:
+        same_provider = message.provider == model.provider and message.api == model.api
+        self._same_model = same_provider and message.model == model.id
+        # Another model of the provider knows the ids but not the reasoning they belong to; to another
+        # provider they are just names.
+        self._keeps_call_ids = self._same_model or not same_provider
+        if self._same_model and _lost_reasoning(message, blocks):
+            self._same_model = self._keeps_call_ids = False
+        self._ids = iter(ids)
+        self._made_up = 0
+
+    def item(self, block: AssistantBlock) -> bytes:
+        """The item of a block; empty when it has none."""
+        match block:
+            case TextContent():
+                return self._message(block)
+            case ThinkingContent():
+                return _reasoning(block)
+            case ToolCall():
+                return self._call(block)
+            case ServerContent():
+                return clean(block.raw).encode()
+
+    def _message(self, block: TextContent) -> bytes:
+        id, phase = _identity(block.signature)
+        body: dict[str, Any] = {"type": "message", "role": "assistant", "status": "completed"}
+        if phase:
+            body["phase"] = phase
+        body["content"] = [{"type": "output_text", "text": block.text, "annotations": []}]
+        if not id or not self._same_model:
+            self._made_up += 1
+            number = f"_{self._made_up}" if self._made_up > 1 else ""
+            return (
+                b'{"id":"' + _MESSAGE_PREFIX.encode() + _PLACE + number.encode() + b'",' + to_json(body)[1:]
+            )
+        if len(id) > ID_LIMIT:
+            id = _MESSAGE_PREFIX + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]
+        return to_json({"id": id} | body)
+
+    def _call(self, call: ToolCall) -> bytes:
+        call_id = next(self._ids)
+        body: dict[str, Any] = {"type": "function_call"}
+        item_id = _item_half(call.id)
+        # A call that had to get another id, because the server gave one twice, has no item of its own either.
+        if item_id and self._keeps_call_ids and call_id == call_half(call.id):
+            body["id"] = item_id
+        arguments = to_json_text(call.arguments)
+        return to_json(body | {"call_id": call_id, "name": wire_name(call.name), "arguments": arguments})
+
+
+def _lost_reasoning(message: AssistantMessage, blocks: list[AssistantBlock]) -> bool:
+    """True when reasoning of the turn can't be sent as the server knows it."""
+    kept = sum(isinstance(block, ThinkingContent) and bool(_reasoning(block)) for block in blocks)
+    return kept < sum(isinstance(block, ThinkingContent) for block in message.content)
+
+
+def _reasoning(block: ThinkingContent) -> bytes:
+    """The reasoning item as it came. What the server said to be null is left out, for it takes no null."""
+    item = _object(block.signature)
+    if item.get("type") != "reasoning":
+        return b""
+    kept = {key: value for key, value in item.items() if value is not None or key == "encrypted_content"}
+    return to_json({"summary": []} | kept)
+
+
+def _part(block: UserBlock) -> dict[str, Any]:
+    if isinstance(block, ImageContent):
+        url = f"data:{block.mime_type};base64,{block.data}"
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+    return {"type": "input_text", "text": block.text}
+
+
+@lru_cache(maxsize=64)
+def _encoder_of(id: str, api: str, provider: str, input: tuple[str, ...]) -> _Encoder:
+    """The encoder that all requests to a model share, so that they share what it made."""
+    return _Encoder(Model(id, api, provider, input=input))

@@ -1,0 +1,1 @@
+"""Replacing quoted text in a file."""

@@ -1,0 +1,1 @@
+"""Paths, bytes and text of files: reading in windows, writing atomically, staying below a root."""

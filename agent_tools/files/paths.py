@@ -1,0 +1,126 @@
+"""From the path a model wrote to the file it meant.
+
+Models copy the `@` of a file mention, replace odd blanks by plain ones, and straighten the quotes of names.
+The path as written is always tried first, so every file stays reachable by its true name.
+A path may leave the working directory, unless the disk it is looked for on is confined (confine.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+
+from agent_tools.files.filesystem import DISK, Disk
+from agent_tools.tool import ToolFailure
+
+# Blanks that look like a space and are not: no-break, the U+2000 block, narrow no-break, math, ideographic.
+_ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_MERIDIEM = re.compile(r" (?=[AP]M\.)")
+_SUGGESTION_ENTRIES = 2000  # a folder larger than this is not searched for a similar name
+
+
+def require_path(path: str, name: str = "path") -> str:
+    """The argument itself; a blank one is refused with its name."""
+    if not path.strip():
+        raise ToolFailure(f"{name} is required")
+    return path
+
+
+def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False, disk: Disk = DISK) -> str:
+    """The absolute path that `path` means when read from the directory `cwd`.
+
+    An existing file is found under the name as written; otherwise one leading `@` is dropped and odd blanks
+    become spaces. `~` and `~/x` mean the home directory. A relative path is joined to `cwd` and cleaned, an
+    absolute one is kept as it is; "" stays "". Raises `ToolFailure` for a path no system can have, for one
+    that may not be used on the `disk`, and, with `must_exist`, for one that does not exist.
+    """
+    if not path:
+        return path
+    _check_encodable(path)
+    resolved = _resolve(path, cwd, must_exist, disk)
+    disk.check(resolved)
+    return resolved
+
+
+def _resolve(path: str, cwd: str | os.PathLike[str], must_exist: bool, disk: Disk) -> str:
+    unmarked = path.removeprefix("@") if len(path) > 1 else path
+    flattened = _ODD_SPACES.sub(" ", unmarked)
+    for candidate in dict.fromkeys((path, unmarked, flattened)):
+        absolute = _absolute(candidate, cwd)
+        if disk.lexists(absolute):
+            return absolute
+    if must_exist:
+        raise not_found(path, _absolute(flattened, cwd), disk)
+    # A new file in an existing folder with odd blanks in its name belongs into that folder.
+    parent = os.path.dirname(_absolute(unmarked, cwd))
+    if disk.isdir(parent):
+        return os.path.join(parent, os.path.basename(_absolute(flattened, cwd)))
+    return _absolute(flattened, cwd)
+
+
+def find_existing(path: str, cwd: str | os.PathLike[str], disk: Disk = DISK) -> str:
+    """`resolve`, and when nothing is there, the spelling on disk that the path may have been copied from.
+
+    Tried in this order: the narrow no-break space of macOS screenshot times, decomposed accents, curly
+    apostrophes, both. Without a hit the resolved path comes back, for the caller's error.
+    """
+    resolved = resolve(path, cwd, disk=disk)
+    if not resolved or disk.exists(resolved):
+        return resolved
+    return next((variant for variant in _variants(resolved) if disk.exists(variant)), resolved)
+
+
+def not_found(path: str, resolved: str, disk: Disk = DISK) -> ToolFailure:
+    """The failure for a missing file: the path as given, and a similar name beside it if there is one."""
+    similar = _similar_name(resolved, disk)
+    hint = f" Did you mean {similar}?" if similar else ""
+    where = "" if os.path.isabs(path) else f" (looked for {resolved})"
+    return ToolFailure(f"File not found: {path}{where}.{hint}")
+
+
+def _absolute(path: str, cwd: str | os.PathLike[str]) -> str:
+    if path == "~" or path.startswith("~/"):
+        return os.path.expanduser("~") + path[1:]
+    if os.path.isabs(path):
+        return path
+    return os.path.normpath(os.path.join(os.path.abspath(cwd), path))
+
+
+def _check_encodable(path: str) -> None:
+    try:
+        has_nul = b"\0" in os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ToolFailure(f"the path {path!r} is no valid text") from None
+    if has_nul:
+        raise ToolFailure(f"the path {path!r} holds a NUL character, which no file name can")
+
+
+def _variants(path: str) -> Iterator[str]:
+    def decomposed(text: str) -> str:
+        return unicodedata.normalize("NFD", text)
+
+    rewrites: tuple[Callable[[str], str], ...] = (
+        lambda text: _MERIDIEM.sub("\u202f", text),
+        decomposed,
+        lambda text: text.replace("'", "\u2019"),
+        lambda text: decomposed(text).replace("'", "\u2019"),
+    )
+    folder, name = os.path.split(path)
+    for rewrite in rewrites:
+        # The folder may be spelled right while the name is not, so both are tried.
+        yield os.path.join(folder, rewrite(name))
+        yield rewrite(path)
+
+
+def _similar_name(path: str, disk: Disk) -> str:
+    folder, name = os.path.split(path)
+    try:
+        with disk.scandir(folder) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(_SUGGESTION_ENTRIES), strict=False)]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    return os.path.join(folder, close[0]) if close else ""

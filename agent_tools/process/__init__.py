@@ -1,0 +1,1 @@
+"""Running commands: sessions and their end, output, environment, sandbox."""

@@ -1,0 +1,243 @@
+"""Keeps the end of a command's output in memory and, past the limit, all of it in a file.
+
+Memory is bounded to a few hundred kilobytes however much arrives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+
+from agent_tools.process.terminal_text import OPEN_LINE_LIMIT, TerminalText
+from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size, keep_tail
+
+# The log of an endless writer must not fill the disk; builds and tests stay far below this.
+LOG_LIMIT = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The output after the end: the text for a model, and what else is known of it.
+
+    `notice` says what was cut and where the rest is; empty when nothing was. `raw` is the end of the output
+    with its escape codes, empty when there were none. `hash` is over all of the cleaned text.
+    """
+
+    text: str
+    notice: str
+    hash: str
+    raw: str
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The output since a position, what was cut of it, and the position to go on from."""
+
+    text: str
+    notice: str
+    position: int
+
+
+class Capture:
+    """Takes output as it arrives. Used by one thread at a time.
+
+    `log_folder` is where the full output goes when it is long; a command that sees that folder under another
+    path names it with `log_seen_in`.
+    """
+
+    def __init__(self, log_folder: str = "", log_seen_in: str = "") -> None:
+        self._terminal = TerminalText()
+        self._clean = _Tail()
+        self._raw = _Tail()
+        self._hash = hashlib.sha256()
+        self._log = _Log(log_folder, log_seen_in)
+        self._line_ends = 0
+        # Sizes in bytes of the last whole line and of the piece after it.
+        self._last_line = 0
+        self._open_line = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of the cleaned text that is final so far."""
+        return self._clean.total
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes the command has written."""
+        return self._raw.total
+
+    def feed(self, data: bytes) -> None:
+        """Take more of the output."""
+        self._raw.append(data)
+        self._raw.trim()
+        self._take(self._terminal.feed(data))
+
+    def recent(self, limit: int) -> str:
+        """About the last `limit` bytes of the text so far, the line that is still being written included."""
+        return (self._clean.last(limit) + self._terminal.open_line)[-limit:]
+
+    def since(self, position: int) -> Recent:
+        """What came after that many bytes of final text, and the current line as far as it has come."""
+        new = self._clean.total - position
+        held = min(new, len(self._clean.window))
+        kept = keep_tail((self._clean.last(held) if held else "") + self._terminal.open_line)
+        cut = held < new or kept.truncated
+        notice = f"[The beginning was cut. {self._log.where()}]" if cut else ""
+        return Recent(kept.content, notice, self._clean.total)
+
+    def lines_since(self, position: int) -> tuple[str, int]:
+        """For searching as it grows: the text from there on, and where its last, unended line begins."""
+        held = min(self._clean.total - position, len(self._clean.window))
+        text = self._clean.last(held) if held else ""
+        return text + self._terminal.open_line, self._clean.total - min(self._open_line, OPEN_LINE_LIMIT)
+
+    def finish(self) -> Captured:
+        """Take the end and say what came; the log is closed."""
+        self._take(self._terminal.finish())
+        self._log.close()
+        kept = keep_tail(self._clean.last())
+        raw = "" if self._raw.same_as(self._clean) else keep_tail(self._raw.last()).content
+        if not self._over_limit():
+            return Captured(self._clean.last(), "", self._digest(), raw, "")
+        total = self._line_count()
+        if kept.output_lines == total and not kept.last_line_partial:
+            # Nothing but the final line feed was over the limit: no line is missing.
+            self._log.delete()
+            return Captured(kept.content, "", self._digest(), raw, "")
+        if kept.last_line_partial:
+            shown, whole = format_size(kept.output_bytes), format_size(self._open_line or self._last_line)
+            what = f"Showing last {shown} of line {total} (line is {whole})."
+        else:
+            because = f" ({format_size(MAX_BYTES)} limit)" if kept.truncated_by == "bytes" else ""
+            what = f"Showing lines {total - kept.output_lines + 1}-{total} of {total}{because}."
+        notice = f"[{what} {self._log.where()}]"
+        return Captured(kept.content, notice, self._digest(), raw, self._log.path)
+
+    def discard_log(self) -> None:
+        """Delete the log: nobody will be told of it."""
+        self._log.delete()
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        data = text.encode("utf-8")
+        self._hash.update(data)
+        self._count(data)
+        self._clean.append(data)
+        if self._log.started:
+            self._log.write(data)
+        elif self._over_limit():
+            # The limit has only now been passed, so the window still holds everything.
+            self._log.start(bytes(self._clean.window))
+        self._clean.trim()
+
+    def _count(self, data: bytes) -> None:
+        ends = data.count(b"\n")
+        if not ends:
+            self._open_line += len(data)
+            return
+        self._line_ends += ends
+        last = data.rindex(b"\n")
+        before = data.rfind(b"\n", 0, last)
+        self._last_line = last - before - 1 if before >= 0 else self._open_line + last
+        self._open_line = len(data) - last - 1
+
+    def _line_count(self) -> int:
+        return self._line_ends + bool(self._open_line)
+
+    def _over_limit(self) -> bool:
+        return self._clean.total > MAX_BYTES or self._line_count() > MAX_LINES
+
+    def _digest(self) -> str:
+        return self._hash.hexdigest()[:16]
+
+
+class _Tail:
+    """The last bytes of a stream: twice what is shown at least, so that no cut meets the window's start."""
+
+    def __init__(self) -> None:
+        self.window = bytearray()
+        self.total = 0
+
+    def append(self, data: bytes) -> None:
+        self.window += data
+        self.total += len(data)
+
+    def trim(self) -> None:
+        # Half of it at a time, so that a byte is moved about once.
+        if len(self.window) > 4 * MAX_BYTES:
+            del self.window[: -2 * MAX_BYTES]
+
+    def same_as(self, other: _Tail) -> bool:
+        """Whether both are one stream, as far as can be seen."""
+        size = min(len(self.window), len(other.window))
+        return self.total == other.total and self.window[-size:] == other.window[-size:]
+
+    def last(self, limit: int = 0) -> str:
+        """The text of the last `limit` bytes (0: of the window), from a whole character on."""
+        data = bytes(self.window[-limit:] if limit else self.window)
+        if len(data) < self.total:
+            # At most three continuation bytes can be left of a character that was cut.
+            data = data[next((i for i, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0) :]
+        return data.decode("utf-8", "replace")
+
+
+class _Log:
+    """The whole text in a temporary file, for the model to read or search; only its owner may read it."""
+
+    def __init__(self, folder: str, seen_in: str) -> None:
+        self.path = ""
+        self._folder = folder or None
+        self._seen_in = seen_in
+        self.started = False
+        self._error = ""
+        self._size = 0
+        self._descriptor = -1
+
+    def start(self, data: bytes) -> None:
+        self.started = True
+        try:
+            self._descriptor, self.path = tempfile.mkstemp(".log", "agent-bash-", self._folder)
+        except OSError as error:
+            self._error = error.strerror or str(error)
+            return
+        self.write(data)
+
+    def write(self, data: bytes) -> None:
+        data = data[: LOG_LIMIT - self._size]
+        if self._descriptor < 0 or not data:
+            return
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+            self._size += written
+        except OSError as error:
+            # A full disk must not end the command.
+            self._error = error.strerror or str(error)
+            self.delete()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def delete(self) -> None:
+        self.close()
+        if self.path:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+            self.path = ""
+
+    def where(self) -> str:
+        if not self.path:
+            return f"The full output could not be saved: {self._error}."
+        where = f"Full output: {self.path}"
+        if self._seen_in:
+            name = os.path.basename(self.path)
+            where = f"Full output: {os.path.join(self._seen_in, name)} in the sandbox, only bash can open it"
+        return f"{where} (its first {format_size(LOG_LIMIT)})" if self._size >= LOG_LIMIT else where

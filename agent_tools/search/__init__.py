@@ -1,0 +1,1 @@
+"""Walking folders and finding lines in files."""

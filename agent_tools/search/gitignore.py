@@ -1,0 +1,323 @@
+"""Which files count: a walk through a folder that skips what .gitignore names.
+
+The contract, for find and grep alike and with whatever engine reads the files:
+
+- every `.gitignore` from the top of the repository (or the working directory) down is honoured, in a git
+  repository or not; deeper files win over higher ones, later lines over earlier ones, and nothing below an
+  ignored folder comes back;
+- `.git` and `node_modules` are skipped wherever they lie below the root;
+- hidden files count; links are never followed;
+- a root that is itself ignored, or lies in an ignored folder, is walked all the same, because it was named;
+- the order is that of the paths as text, folders counted with their trailing slash.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from agent_tools.files.atomic_write import read_regular
+from agent_tools.files.filesystem import DISK, Disk
+from agent_tools.search.globs import BadGlob, translate
+from agent_tools.tool import ToolFailure
+
+ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
+
+# A line `*.ext`: the commonest kind of rule, answered by a dictionary instead of an expression.
+_SUFFIX_RULE = re.compile(r"\*(\.[^*?\[\\/.]+)")
+# A longer .gitignore is no list of rules but a trap; the largest ones in use have some tens of kilobytes.
+_MOST_RULES = 1 << 18
+_PLAIN = re.compile(r"[^*?\[\\]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a .gitignore.
+
+    `name` is the glob of the last segment: no entry whose name does not match it can match the rule.
+    `path` matches the path below the folder of the .gitignore; None when the name decides alone.
+    """
+
+    name: str
+    path: Callable[[str], object] | None
+    negated: bool
+    folders_only: bool
+
+
+def parse_rules(text: str) -> list[Rule]:
+    """The rules of a .gitignore, first line first; lines that mean nothing are left out."""
+    rules = []
+    for line in text.removeprefix("\ufeff").split("\n"):
+        rule = _parse_rule(line.removesuffix("\r"))
+        if rule is not None:
+            rules.append(rule)
+    return rules
+
+
+def _parse_rule(line: str) -> Rule | None:
+    if line.startswith("#"):
+        return None
+    line = _without_trailing_blanks(line)
+    negated = line.startswith("!")
+    if negated:
+        line = line[1:]
+    folders_only = line.endswith("/")
+    line = line.removesuffix("/")
+    anchored = "/" in line
+    line = line.removeprefix("/")
+    if not line:
+        return None
+    try:
+        expression = translate(line)
+    except BadGlob:
+        return None
+    name = line.rpartition("/")[2]
+    path = re.compile(expression, re.DOTALL).fullmatch if anchored else None
+    return Rule("*" if name == "**" else name, path, negated, folders_only)
+
+
+def _without_trailing_blanks(line: str) -> str:
+    stripped = line.rstrip(" ")
+    if stripped == line:
+        return line
+    backslashes = len(stripped) - len(stripped.rstrip("\\"))
+    return stripped + " " if backslashes % 2 else stripped
+
+
+class _RuleFile:
+    """The rules of one .gitignore, sorted by how a name is looked up.
+
+    Its rules speak of `(lead + path)[cut:]`, where `path` is what the walk calls an entry: `cut` takes off
+    the folder of the .gitignore, `lead` brings back what lies between that folder and the walk's root.
+    """
+
+    __slots__ = ("_any_expression", "_exact", "_expressions", "_known", "_rules", "_suffixes", "cut", "lead")
+
+    def __init__(self, rules: list[Rule], cut: int, lead: str = "") -> None:
+        self.cut = cut
+        self.lead = lead
+        self._rules = rules
+        self._known: dict[str, list[Rule]] = {}
+        self._exact: dict[str, list[int]] = {}
+        self._suffixes: dict[str, list[int]] = {}
+        self._expressions: list[tuple[int, Callable[[str], object]]] = []
+        # One expression says "none of them" for nearly every name; only else they are tried one by one.
+        parts: list[str] = []
+        for index, rule in enumerate(rules):
+            suffix = _SUFFIX_RULE.fullmatch(rule.name)
+            if _PLAIN.fullmatch(rule.name):
+                self._exact.setdefault(rule.name, []).append(index)
+            elif suffix:
+                self._suffixes.setdefault(suffix[1], []).append(index)
+            else:
+                parts.append(f"(?:{translate(rule.name)})")
+                self._expressions.append((index, re.compile(parts[-1], re.DOTALL).fullmatch))
+        self._any_expression = re.compile("|".join(parts), re.DOTALL).fullmatch if parts else None
+
+    def touching(self, entry: str) -> list[Rule]:
+        """The rules that may speak about an entry of this name (`x/` is a folder), the strongest first."""
+        known = self._known.get(entry)
+        if known is None:
+            known = self._known[entry] = self._look_up(entry.removesuffix("/"), entry.endswith("/"))
+        return known
+
+    def _look_up(self, name: str, folder: bool) -> list[Rule]:
+        found = list(self._exact.get(name, ()))
+        dot = name.rfind(".")
+        if dot >= 0:
+            found += self._suffixes.get(name[dot:], ())
+        if self._any_expression is not None and self._any_expression(name):
+            found += [index for index, match in self._expressions if match(name)]
+        found.sort(reverse=True)
+        return [rule for rule in map(self._rules.__getitem__, found) if folder or not rule.folders_only]
+
+
+# What the name alone says: ignored, not ignored, or the rules that must see the path first.
+_Verdict = bool | tuple[tuple[_RuleFile, Rule], ...]
+
+
+class Rules:
+    """The .gitignore files that hold for one folder, the deepest first, with what was decided per name.
+
+    Folders without a .gitignore of their own share the object, and so what it remembers, with their parent.
+    Used by one walk, on one thread.
+    """
+
+    __slots__ = ("_files", "_known")
+
+    def __init__(self, files: tuple[_RuleFile, ...] = ()) -> None:
+        self._files = files
+        self._known: dict[str, _Verdict] = {}
+
+    def with_file(self, rule_file: _RuleFile) -> Rules:
+        """These rules and, stronger, those of a .gitignore further down."""
+        return Rules((rule_file, *self._files))
+
+    def kept(self, prefix: str, names: list[str]) -> list[str]:
+        """The entries of the folder `prefix` that are not ignored; folders come with a trailing slash."""
+        if not self._files:
+            return names
+        known = self._known
+        kept = []
+        for name in names:
+            verdict = known.get(name)
+            if verdict is None:
+                verdict = known[name] = self._judge(name)
+            if verdict is False or (verdict is not True and not _decide(verdict, prefix + name)):
+                kept.append(name)
+        return kept
+
+    def ignores(self, path: str) -> bool:
+        """Whether the entry at `path` (a folder ends in a slash) is named, its parents left aside."""
+        cut = path.rstrip("/").rfind("/") + 1
+        return not self.kept(path[:cut], [path[cut:]])
+
+    def _judge(self, entry: str) -> _Verdict:
+        open_rules: list[tuple[_RuleFile, Rule]] = []
+        for rule_file in self._files:
+            for rule in rule_file.touching(entry):
+                if rule.path is None and not open_rules:
+                    return not rule.negated
+                open_rules.append((rule_file, rule))
+        return tuple(open_rules) if open_rules else False
+
+
+def _decide(rules: tuple[tuple[_RuleFile, Rule], ...], path: str) -> bool:
+    bare = path.removesuffix("/")
+    for rule_file, rule in rules:
+        if rule.path is None or rule.path((rule_file.lead + bare)[rule_file.cut :]):
+            return not rule.negated
+    return False
+
+
+class Walk:
+    """The entries below `root` that count, in the order of their paths.
+
+    Iterating gives pairs of a folder's path (from the root, "" or ending in a slash) and names in it: runs of
+    files, each run ended by at most one folder (with its trailing slash), whose own runs follow at once.
+    `files_only` leaves links, pipes and devices out. `check` is called once per folder and may raise to end
+    the walk; OSError when `root` itself cannot be listed. Afterwards `ignored` tells whether rules left
+    something out, and `unreadable` which folders could not be listed. One walk is one thread's.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        top: str = "",
+        files_only: bool = False,
+        check: Callable[[], None] = lambda: None,
+        disk: Disk = DISK,
+    ) -> None:
+        self.root = root
+        self.ignored = False
+        self.unreadable: list[str] = []
+        self._top = top
+        self._files_only = files_only
+        self._check = check
+        self._disk = disk
+
+    def __iter__(self) -> Iterator[tuple[str, list[str]]]:
+        names, rules = self._list("", _inherited(self.root, self._top, self._disk))
+        stack = [("", rules, _runs(names))]
+        while stack:
+            prefix, rules, runs = stack[-1]
+            run = next(runs, None)
+            if run is None:
+                stack.pop()
+                continue
+            yield prefix, run
+            if run[-1].endswith("/"):
+                below = prefix + run[-1]
+                names, rules = self._list(below, rules)
+                stack.append((below, rules, _runs(names)))
+
+    def _list(self, prefix: str, rules: Rules) -> tuple[list[str], Rules]:
+        self._check()
+        path = os.path.join(self.root, prefix)
+        names = []
+        has_rules = False
+        try:
+            with self._disk.scandir(path) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name in ALWAYS_SKIPPED:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        names.append(name + "/")
+                    elif not self._files_only or entry.is_file(follow_symlinks=False):
+                        names.append(name)
+                    if name == ".gitignore":
+                        has_rules = True
+        except OSError:
+            if not prefix:
+                raise
+            self.unreadable.append(prefix)
+        if has_rules:
+            own = _read_rules(path, len(prefix), self._disk)
+            rules = rules.with_file(own) if own else rules
+        kept = rules.kept(prefix, names)
+        if len(kept) != len(names):
+            self.ignored = True
+        kept.sort()
+        return kept, rules
+
+
+def _runs(names: list[str]) -> Iterator[list[str]]:
+    """Sorted names cut after each folder, so that a folder's entries can follow it."""
+    start = 0
+    for index, name in enumerate(names):
+        if name.endswith("/"):
+            yield names[start : index + 1]
+            start = index + 1
+    if start < len(names):
+        yield names[start:]
+
+
+def _read_rules(folder: str, cut: int, disk: Disk) -> _RuleFile | None:
+    try:
+        # File names reach us in the same form: bytes that are not UTF-8 as lone surrogates.
+        text = os.fsdecode(read_regular(os.path.join(folder, ".gitignore"), disk, most=_MOST_RULES))
+    except (OSError, ToolFailure):
+        return None
+    rules = parse_rules(text)
+    return _RuleFile(rules, cut) if rules else None
+
+
+def _inherited(root: str, top: str, disk: Disk) -> Rules:
+    """The rules of the folders above `root`; none when they ignore the root: it was named, so it counts."""
+    lead = os.path.abspath(root).replace(os.sep, "/").rstrip("/") + "/"
+    files = []
+    rules = Rules()
+    for folder in _folders_above(lead, top, disk):
+        if os.path.basename(folder.rstrip("/")) in ALWAYS_SKIPPED or rules.ignores(folder):
+            return Rules()
+        found = _read_rules(folder, len(folder), disk)
+        if found:
+            files.append(found)
+            rules = rules.with_file(found)
+    if rules.ignores(lead):
+        return Rules()
+    for rule_file in files:
+        rule_file.lead = lead
+    # A fresh object: the old one remembers verdicts about the folders above.
+    return Rules(tuple(reversed(files)))
+
+
+def _folders_above(root: str, top: str, disk: Disk) -> list[str]:
+    """The folders whose rules hold for `root`, the highest first, each ending in a slash.
+
+    They begin at the repository (the nearest folder with a `.git`), else at `top` when the root lies in it.
+    """
+    above: list[str] = []
+    folder = root
+    while not disk.lexists(folder + ".git"):
+        parent = folder.rstrip("/").rpartition("/")[0] + "/"
+        if parent == folder:
+            first = os.path.abspath(top).replace(os.sep, "/").rstrip("/") + "/" if top else root
+            return [item for item in above if item.startswith(first)]
+        above.insert(0, parent)
+        folder = parent
+    return above

@@ -1,0 +1,96 @@
+"""What grep, find and ls share: where they start, when they give up, names fit to show, notices."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Any
+
+from agent_tools.files.filesystem import Disk
+from agent_tools.files.paths import find_existing
+from agent_tools.tool import Cancel, Result, ToolFailure
+from agent_tools.truncate import MAX_BYTES, keep_head
+
+# More rows than this never fit an answer, so a higher limit need not be searched for: the shortest row of a
+# listing is a character and a line feed.
+MOST_ROWS = MAX_BYTES // 2
+
+# A row is one line, whatever a name holds.
+_UNSHOWABLE = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def existing_path(path: str, cwd: str | os.PathLike[str], disk: Disk) -> str:
+    """The absolute path of a folder or file that exists; an empty one means `cwd`."""
+    resolved = find_existing(path or ".", cwd, disk)
+    if not disk.exists(resolved):
+        raise ToolFailure(f"path not found: {shown_name(resolved)}")
+    if not disk.isdir(resolved) and not disk.isfile(resolved):
+        raise ToolFailure(f"neither a folder nor a regular file: {shown_name(resolved)}")
+    return resolved
+
+
+def shown_name(name: str) -> str:
+    """A file name as one line of text: line feeds, control codes and bytes that are no UTF-8 are escaped."""
+    return name if name.isascii() and name.isprintable() else _UNSHOWABLE.sub(_escape, name)
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+class Guard:
+    """Ends a search that was cancelled or takes too long; called often, from one thread."""
+
+    def __init__(self, cancel: Cancel, seconds: float, what: str) -> None:
+        self._cancel = cancel
+        self._seconds = seconds
+        self._what = what
+        self._deadline = time.monotonic() + seconds
+
+    def __call__(self) -> None:
+        """Raise ToolFailure when it is time to stop."""
+        if self._cancel.is_set():
+            raise ToolFailure(f"{self._what} was aborted")
+        if time.monotonic() > self._deadline:
+            raise ToolFailure(
+                f"{self._what} timed out after {self._seconds:g} seconds; narrow it: "
+                "name a sub-folder as path or a more telling pattern"
+            )
+
+
+class Notices:
+    """The remarks under a listing, and the same as data."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._details: dict[str, Any] = {}
+
+    def add(self, text: str, **details: Any) -> None:
+        self._texts.append(text)
+        self._details.update(details)
+
+    def add_limit(self, limit: int, what: str, **details: Any) -> None:
+        self.add(
+            f"{limit} {what} limit reached. Use limit={limit * 2} for more, or narrow the request", **details
+        )
+
+    def add_unreadable(self, names: list[str]) -> None:
+        if names:
+            some = ", ".join(map(shown_name, names[:3]))
+            self.add(f"Could not read {len(names)}: {some}", unreadable=len(names))
+
+    def result(self, rows: list[str]) -> Result:
+        """The answer: as many whole rows as fit, then the remarks in one bracket."""
+        shown = keep_head("\n".join(rows), max_lines=len(rows))
+        listing = shown.content
+        if shown.truncated:
+            self.add(f"{MAX_BYTES / 1024:.1f}KB limit reached", truncation=shown.summary())
+        if self._texts:
+            listing = f"{listing}\n\n[{'. '.join(self._texts)}]"
+        return Result(listing, details=self._details or None)

@@ -1,0 +1,133 @@
+"""One connection: which address it takes, and that cutting it off hits nothing else."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import httpcore
+import pytest
+
+from agent.providers.http import connection as _network
+from agent.providers.http.connection import Address, Wire
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def full() -> Iterator[socket.socket]:
+    """A listener whose queue is full: on Linux, a further connect gets no answer at all."""
+    if sys.platform != "linux":
+        pytest.skip("elsewhere a full queue refuses")
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(server.getsockname())
+        yield server
+        for filler in fillers:
+            filler.close()
+
+
+def address(of: tuple[str, int]) -> Address:
+    return (socket.AF_INET, socket.SOCK_STREAM, 0, "", of)
+
+
+def connect(*addresses: Address, seconds: float = 5.0) -> socket.socket:
+    return _network._connect_first(list(addresses), time.monotonic() + seconds, lambda: False)
+
+
+def test_a_refused_address_gives_way_to_the_next(listener: socket.socket, free_port: int) -> None:
+    with connect(address(("127.0.0.1", free_port)), address(listener.getsockname())) as connected:
+        assert connected.getpeername() == listener.getsockname()
+
+
+def test_an_address_that_does_not_answer_gives_way_without_a_timeout(
+    listener: socket.socket, full: socket.socket
+) -> None:
+    started = time.monotonic()
+    with connect(address(full.getsockname()), address(listener.getsockname())) as connected:
+        assert connected.getpeername() == listener.getsockname()
+    assert time.monotonic() - started < 3
+
+
+def test_the_last_failure_is_told_when_every_address_fails(free_port: int) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        connect(address(("127.0.0.1", free_port)), address(("127.0.0.1", free_port)))
+
+
+def test_no_answer_in_time_is_a_timeout(full: socket.socket) -> None:
+    wire = Wire()
+    with pytest.raises(httpcore.ConnectTimeout, match=r"^connection timed out: "):
+        wire.connect_tcp(*full.getsockname(), timeout=0.1)
+
+
+def test_a_wire_that_was_cut_before_it_connected_does_not_connect(listener: socket.socket) -> None:
+    wire = Wire()
+    wire.cut()
+    with pytest.raises(httpcore.ConnectError):
+        wire.connect_tcp(*listener.getsockname(), timeout=5)
+    wire.close()
+    listener.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+
+
+def test_a_late_cut_spares_the_socket_that_got_the_number_of_a_closed_one(listener: socket.socket) -> None:
+    wire = Wire()
+    wire.connect_tcp(*listener.getsockname(), timeout=5)
+    number = wire.get_extra_info("socket").fileno()
+    wire.close()
+    heirs = [socket.socketpair() for _ in range(3)]
+    assert number in [end.fileno() for pair in heirs for end in pair]
+    wire.cut()
+    for one, other in heirs:
+        one.sendall(b"x")
+        assert other.recv(1) == b"x"
+        one.close()
+        other.close()
+
+
+def test_talking_on_a_closed_wire_is_a_failure_and_not_a_crash(listener: socket.socket) -> None:
+    wire = Wire()
+    wire.connect_tcp(*listener.getsockname(), timeout=5)
+    wire.close()
+    wire.close()
+    assert wire.get_extra_info("is_readable")
+    with pytest.raises(httpcore.ReadError, match=r"^use of closed network connection: "):
+        wire.read(10, 1)
+    with pytest.raises(httpcore.WriteError, match=r"^use of closed network connection: "):
+        wire.write(b"x", 1)
+
+
+def test_small_requests_are_sent_at_once_and_dead_peers_are_noticed(listener: socket.socket) -> None:
+    wire = Wire()
+    wire.connect_tcp(*listener.getsockname(), timeout=5)
+    sock = wire.get_extra_info("socket")
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    ("exc", "phrase"),
+    [
+        (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset by peer"),
+        (ConnectionAbortedError(errno.ECONNABORTED, "x"), "connection reset by peer"),
+        (BrokenPipeError(errno.EPIPE, "x"), "broken pipe"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "connection refused"),
+        (TimeoutError(errno.ETIMEDOUT, "x"), "connection timed out"),
+        (OSError(errno.ENETUNREACH, "x"), "network is unreachable"),
+        (OSError(errno.EHOSTUNREACH, "x"), "network is unreachable"),
+        (socket.gaierror(-2, "x"), "no such host"),
+    ],
+)
+def test_a_failure_is_worded_so_that_it_is_recognised(exc: OSError, phrase: str) -> None:
+    assert _network._phrase(exc) == phrase
