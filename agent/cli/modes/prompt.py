@@ -13,7 +13,7 @@ from agent.cli.display.json_lines import JsonRenderer
 from agent.cli.display.plain import PlainRenderer, clean, one_line
 from agent.cli.exit_codes import DONE, FAILED, INTERRUPTED, reader_gone
 from agent.cli.interrupts import abort_on_signals
-from agent.cli.permissions.terminal_prompt import terminal_ask
+from agent.cli.permissions.terminal_prompt import terminal_prompt
 from agent.cli.setup.open_agent import opened_agent
 from agent.cli.setup.standard_input import read_standard_input
 from agent.errors import ConfigurationError
@@ -33,7 +33,7 @@ def run_print(options: Any) -> int:
             tell(f"retry {attempt} in {duration(delay)}: {one_line(error)}")
 
     tell = _teller(options)
-    ask = terminal_ask(lambda: renderer)
+    ask = terminal_prompt(lambda: renderer)
     with opened_agent(options, tell=tell, ask=ask, on_retry=on_retry) as agent:
         renderer = _renderer(options, agent)
         return run_agent(agent, prompt, renderer)

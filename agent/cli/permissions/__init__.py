@@ -1,1 +1,1 @@
-"""What the agent may do: rules, the files that hold them, the gate, and the question at the terminal."""
+"""Approvals: the rules, the files that hold them, the hook that judges calls, and the terminal prompt."""

@@ -1,8 +1,8 @@
-"""The files that say what the agent may do, and where an answer "always" is kept.
+"""Reads the permission settings from files, and appends the answers "always" to `approvals.toml`.
 
-`config.toml` in the person's configuration folder and `.steady-agent.toml` in the project, each with a table
-`[permissions]`. A project may come from anywhere, so what it says may forbid and ask more, but allows nothing
-unless the person trusts the folder. Answers are appended to `approvals.toml` beside `config.toml`.
+The settings are the table `[permissions]` of `config.toml` in the user's configuration folder and of
+`.steady-agent.toml` in the project. A project can come from anywhere, so its file may deny and ask more, but
+allows nothing unless the user trusts its folder. `approvals.toml` lies beside `config.toml`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from agent.cli.setup.config_folder import config_folder
 from agent.errors import ConfigurationError
 
 Mode = Literal["auto", "ask", "deny"]
-MODES: tuple[Mode, ...] = ("auto", "ask", "deny")  # from the mildest on
+MODES: tuple[Mode, ...] = ("auto", "ask", "deny")  # from the most permissive on
 
 PROJECT_FILE = ".steady-agent.toml"
 USER_FILE = "config.toml"
 ANSWERS_FILE = "approvals.toml"
 _KEYS = frozenset(("approve", "trust", *VERDICTS))
-_ANSWERS_HEAD = """\
-# Written by agent: a part for each answer "always". Take out what shall be asked again.
+_ANSWERS_HEADER = """\
+# Written by agent: one entry for each answer "always". Delete an entry to be asked again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the files say: rules, modes, the files themselves, and what a person should know.
+    """The contents of the settings files.
 
-    `mode` is the person's choice, if there is one; `at_least` that of a project that may only be stricter.
+    `mode` is the user's choice, if any; `at_least` the minimum that an untrusted project asks for. `files`
+    are the paths of the settings files; `notes` are lines to show to the user.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -46,10 +47,10 @@ class Settings:
 
 
 def load_settings(cwd: str, environ: Mapping[str, str]) -> Settings:
-    """The settings for a working folder; raises ConfigurationError for a file that can't be understood."""
+    """Load the settings for a working folder; raises ConfigurationError for an invalid file."""
     folder = config_folder(environ)
     user = _table(folder / USER_FILE)
-    rules = _rules(user, base=cwd, of_project=False, source=str(folder / USER_FILE))
+    rules = _rules(user, base=cwd, is_project=False, source=str(folder / USER_FILE))
     mode = _mode(user, folder / USER_FILE)
     rules += _answers(folder / ANSWERS_FILE, cwd)
     project = _project_file(cwd)
@@ -57,23 +58,23 @@ def load_settings(cwd: str, environ: Mapping[str, str]) -> Settings:
     notes: list[str] = []
     if project is not None:
         is_trusted = _is_trusted(project.parent, _strings(user, "trust", folder / USER_FILE))
-        theirs, their_mode = _of_project(project)
+        project_rules, project_mode = _load_project(project)
         if is_trusted:
-            mode = their_mode or mode
+            mode = project_mode or mode
         else:
-            at_least = their_mode or "auto"
-            kept = [rule for rule in theirs if rule.verdict != "allow"]
-            notes = [_not_trusted(project, folder)] if len(kept) < len(theirs) else []
-            theirs = kept
-        rules += theirs
+            at_least = project_mode or "auto"
+            kept = [rule for rule in project_rules if rule.verdict != "allow"]
+            notes = [_untrusted_note(project, folder)] if len(kept) < len(project_rules) else []
+            project_rules = kept
+        rules += project_rules
     files = (folder / USER_FILE, folder / ANSWERS_FILE, project or Path(cwd) / PROJECT_FILE)
     return Settings(tuple(rules), mode, at_least, tuple(map(str, files)), tuple(notes))
 
 
 def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> Path:
-    """Keep rules that allow something in this project; the file. Raises OSError or ValueError.
+    """Append rules that allow calls in this project, and return the file. Raises OSError or ValueError.
 
-    They are appended in one write, so that two agents may do so at once.
+    The entries are appended in one write, so two processes can do so at the same time.
     """
     path = config_folder(environ) / ANSWERS_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,23 +84,23 @@ def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> P
     )
     is_new = not path.exists()
     with open(path, "ab", buffering=0) as file:
-        file.write(((_ANSWERS_HEAD if is_new else "") + entries).encode())
+        file.write(((_ANSWERS_HEADER if is_new else "") + entries).encode())
     return path
 
 
 def _table(path: Path) -> dict[str, Any]:
-    permissions = _parsed(path).get("permissions", {})
+    permissions = _read_toml(path).get("permissions", {})
     if not isinstance(permissions, dict):
         raise ConfigurationError(f"{path}: [permissions] must be a table")
     unknown = sorted(set(permissions) - _KEYS)
-    if unknown:  # a rule under a misspelt name would not hold
+    if unknown:  # a rule under a misspelt key would have no effect
         raise ConfigurationError(
             f"{path}: [permissions] has no {', '.join(unknown)}; there are {', '.join(sorted(_KEYS))}"
         )
     return permissions
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -107,12 +108,12 @@ def _parsed(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigurationError(f"{path} is no valid TOML: {error}") from None
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
 
 
-def _rules(table: Mapping[str, Any], *, base: str, of_project: bool, source: str) -> list[Rule]:
+def _rules(table: Mapping[str, Any], *, base: str, is_project: bool, source: str) -> list[Rule]:
     return [
-        parse_rule(verdict, text, base=base, of_project=of_project, source=source)
+        parse_rule(verdict, text, base=base, is_project=is_project, source=source)
         for verdict in VERDICTS
         for text in _strings(table, verdict, source)
     ]
@@ -133,26 +134,26 @@ def _mode(table: Mapping[str, Any], source: object) -> Mode | None:
 
 
 def _project_file(cwd: str) -> Path | None:
-    """The nearest one, from the working folder up to the top of its repository."""
+    """The nearest project file, from the working folder up to the top of its repository."""
     folder = Path(os.path.abspath(cwd))
-    for place in (folder, *folder.parents):
-        if (place / PROJECT_FILE).is_file():
-            return place / PROJECT_FILE
-        if (place / ".git").exists():
+    for parent in (folder, *folder.parents):
+        if (parent / PROJECT_FILE).is_file():
+            return parent / PROJECT_FILE
+        if (parent / ".git").exists():
             break
     return None
 
 
-def _of_project(path: Path) -> tuple[list[Rule], Mode | None]:
+def _load_project(path: Path) -> tuple[list[Rule], Mode | None]:
     table = _table(path)
     if "trust" in table:
         raise ConfigurationError(f"{path}: a project can't trust itself; trust belongs into {USER_FILE}")
-    return _rules(table, base=str(path.parent), of_project=True, source=str(path)), _mode(table, path)
+    return _rules(table, base=str(path.parent), is_project=True, source=str(path)), _mode(table, path)
 
 
-def _not_trusted(path: Path, folder: Path) -> str:
+def _untrusted_note(path: Path, folder: Path) -> str:
     return (
-        f"what {path} allows does not count until you trust the project: "
+        f"the allow rules of {path} have no effect until you trust the project: "
         f"trust = [{json.dumps(str(path.parent))}] under [permissions] in {folder / USER_FILE}"
     )
 
@@ -163,8 +164,8 @@ def _is_trusted(folder: Path, trusted: Sequence[str]) -> bool:
 
 
 def _answers(path: Path, cwd: str) -> list[Rule]:
-    """What was answered for this project, or for a folder that it lies in."""
-    entries = _parsed(path).get("allow", [])
+    """The stored answers for this project and for the folders that contain it."""
+    entries = _read_toml(path).get("allow", [])
     here = Path(os.path.realpath(cwd))
     rules = []
     for entry in entries if isinstance(entries, list) else ():
@@ -172,11 +173,11 @@ def _answers(path: Path, cwd: str) -> list[Rule]:
         if not isinstance(project, str) or not isinstance(text, str):
             raise ConfigurationError(f"{path}: each [[allow]] needs a project and a rule")
         if here.is_relative_to(project):
-            rules.append(parse_rule("allow", text, base=project, of_project=True, source=str(path)))
+            rules.append(parse_rule("allow", text, base=project, is_project=True, source=str(path)))
     return rules
 
 
 def _string(text: str) -> str:
-    """The text as a string of TOML; raises ValueError for what is no Unicode."""
+    """The text as a TOML string; raises ValueError for text that is not valid Unicode."""
     text.encode("utf-8")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,8 +1,8 @@
-"""What the agent may do without asking: rules, a mode for what no rule names, and a way to ask.
+"""The `before_tool` hook that applies the permission rules and asks the user where they say so.
 
-`Permissions.before_tool` is a hook. It asks through a function that whoever shows the run brings along: it
-is called with a `Question` on the agent's worker thread and gives an `Answer`; while it waits it must mind
-`question.cancel`. Without such a function what would be asked is denied, and the model is told why.
+The user interface passes an `ask` function. It is called with a `Question` on the agent's worker thread and
+returns an `Answer`; while it waits it must also watch `question.cancel`. Without an `ask` function such calls
+are denied, and the reason goes to the model.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from typing import Any
 from agent.cancel import CancelToken
 from agent.cli.permissions.files import ANSWERS_FILE, MODES, Mode, Settings, load_settings, save_answer
 from agent.cli.permissions.planned_change import planned_change
-from agent.cli.permissions.rules import Call, Judgement, judge, parse_rule, rules_for
+from agent.cli.permissions.rules import Call, Judgement, judge, narrowest_rules, parse_rule
 from agent.hook_types import ToolCallInfo, ToolDecision
 
-# They change nothing; inside the working folder nobody wants to be asked for them.
-_READING = frozenset(("read", "grep", "find", "ls", "editdiff"))
-_HARMLESS = frozenset(("plan",))
-_TOOLS = _READING | _HARMLESS | {"bash", "edit", "write", "imageresize", "jobs"}
+# Read-only tools: inside the working folder they run without a question.
+_READ_ONLY = frozenset(("read", "grep", "find", "ls", "editdiff"))
+_ALWAYS_ALLOWED = frozenset(("plan",))
+_KNOWN_TOOLS = _READ_ONLY | _ALWAYS_ALLOWED | {"bash", "edit", "write", "imageresize", "jobs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call that needs a yes: what it is, why it is asked, and what it would do.
+    """A call that needs the user's approval.
 
-    `command` is set for a shell command, `diff` for a change of a file (rows as of `agent_tools.diff`).
-    `rules` are what "always" would keep; without any, always is the same as yes.
+    `why` names the rule or setting that asks. `command` is set for a shell command, `diff` for a change of a
+    file (rows as in `agent_tools.diff`). `rules` are the rules that "always" would store; when there are
+    none, "always" means "yes".
     """
 
     id: str
@@ -44,7 +45,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person says to a question. `reason` is told to the model when the answer is no."""
+    """The user's answer to a question. `reason` is sent to the model when the call is refused."""
 
     allowed: bool
     always: bool = False
@@ -57,10 +58,10 @@ Ask = Callable[[Question], Answer]
 
 
 class Permissions:
-    """Judges every call by the settings, and asks where they say so.
+    """Judges every tool call by the settings, and asks the user where they say so.
 
-    Threads: `before_tool` may be called by several runs at once; rules that an answer adds are put in place
-    as a whole. What `ask` needs to be safe is its own affair.
+    Threads: `before_tool` may be called by several runs at the same time; the tuple of rules is replaced as a
+    whole when an answer adds one. `ask` must be safe to call from several threads.
     """
 
     def __init__(
@@ -72,19 +73,23 @@ class Permissions:
         mode: Mode | None = None,
         default: Mode = "auto",
         ask: Ask | None = None,
-        tell: Callable[[str], object] = lambda text: None,
+        notify: Callable[[str], object] = lambda text: None,
     ) -> None:
-        """`mode` is what the command line says, `default` what holds when nothing says anything."""
+        """Create the hook for one working folder.
+
+        `mode` comes from the command line, `default` applies when neither it nor a file sets a mode. `notify`
+        is called with lines to show to the user.
+        """
         self.mode = mode or max(settings.mode or default, settings.at_least, key=MODES.index)
         self._rules = settings.rules
         self._cwd = cwd
         self._environ = environ
         self._ask = ask
-        self._tell = tell
+        self._notify = notify
         self._files = frozenset(map(os.path.realpath, settings.files))
 
     def before_tool(self, info: ToolCallInfo) -> ToolDecision | None:
-        """None when the call may run, else a denial whose reason tells the model what it can do."""
+        """Return None when the call may run, else a denial whose reason tells the model what it can do."""
         call = Call(info.name, info.arguments, self._cwd)
         judgement = self._judge(call)
         if judgement.verdict == "allow":
@@ -92,51 +97,51 @@ class Permissions:
         if judgement.verdict == "deny":
             return ToolDecision.deny(f"Not allowed by {judgement.why}. Do not try to get around it.")
         if self.mode == "deny" or self._ask is None:
-            return ToolDecision.deny(self._nobody_to_ask(judgement))
+            return ToolDecision.deny(self._approval_unavailable(judgement))
         question = _question(info, call, judgement.why)
         answer = self._ask(question)
         if info.cancel.is_set():
             return ToolDecision.deny("aborted")
         if not answer.allowed:
-            said = f" and said: {answer.reason}" if answer.reason else ""
-            return ToolDecision.deny(f"The user refused this call{said}.")
+            reason = f" and said: {answer.reason}" if answer.reason else ""
+            return ToolDecision.deny(f"The user refused this call{reason}.")
         if answer.always and question.rules:
-            self._keep(question.rules)
+            self._store(question.rules)
         return None
 
     def _judge(self, call: Call) -> Judgement:
         judgement = judge(call, self._rules)
         touched = next((real for _, real in call.paths if real in self._files), "")
-        if touched and call.tool not in _READING and judgement.verdict != "deny" and self._holds_anything:
-            return Judgement("ask", f"{touched} says what you may do")
+        if touched and call.tool not in _READ_ONLY and judgement.verdict != "deny" and self._is_active:
+            return Judgement("ask", f"{touched} holds permission rules")
         if judgement.verdict is not None:
             return judgement
-        if self.mode == "auto" or _changes_nothing(call):
+        if self.mode == "auto" or _is_harmless(call):
             return Judgement("allow")
         return Judgement("ask", "no rule allows it")
 
     @property
-    def _holds_anything(self) -> bool:
+    def _is_active(self) -> bool:
         return bool(self._rules) or self.mode != "auto"
 
-    def _nobody_to_ask(self, judgement: Judgement) -> str:
-        where = "with --approve deny nobody is asked" if self.mode == "deny" else "nobody can be asked here"
+    def _approval_unavailable(self, judgement: Judgement) -> str:
+        where = "--approve deny asks no questions" if self.mode == "deny" else "there is no user to ask"
         return (
-            f"This call needs approval ({judgement.why}), and {where}. Go on without it, or say what you "
-            "need. The user can run agent in a terminal, allow such calls by a rule, or use "
+            f"This call needs approval ({judgement.why}), and {where}. Continue without it, or tell the user "
+            "what you need. The user can run agent in a terminal, allow such calls with a rule, or use "
             "--approve auto."
         )
 
-    def _keep(self, texts: tuple[str, ...]) -> None:
+    def _store(self, texts: tuple[str, ...]) -> None:
         source = ANSWERS_FILE
-        rules = [parse_rule("allow", t, base=self._cwd, of_project=True, source=source) for t in texts]
+        rules = [parse_rule("allow", t, base=self._cwd, is_project=True, source=source) for t in texts]
         self._rules = (*self._rules, *rules)
         try:
             path = save_answer(self._cwd, texts, self._environ)
         except (OSError, ValueError) as error:
-            self._tell(f"the answer holds until the end, but could not be kept: {error}")
+            self._notify(f"the answer holds for this run, but could not be saved: {error}")
         else:
-            self._tell(f"kept in {path}: {', '.join(texts)}")
+            self._notify(f"saved in {path}: {', '.join(texts)}")
 
 
 def permissions_for(
@@ -145,34 +150,34 @@ def permissions_for(
     *,
     default: Mode = "auto",
     ask: Ask | None = None,
-    tell: Callable[[str], object] = lambda text: None,
+    notify: Callable[[str], object] = lambda text: None,
 ) -> Permissions | None:
-    """The permissions for parsed options; None when everything is allowed, which costs nothing then.
+    """The permissions for parsed options; None when every call is allowed, so that no hook runs.
 
-    Raises ConfigurationError for a file of rules that can't be understood.
+    Raises ConfigurationError for an invalid settings file.
     """
     settings = load_settings(options.cwd, environ)
     for note in (*settings.notes, *_unknown_tools(settings)):
-        tell(note)
-    made = Permissions(
-        settings, options.cwd, environ, mode=options.approve, default=default, ask=ask, tell=tell
+        notify(note)
+    permissions = Permissions(
+        settings, options.cwd, environ, mode=options.approve, default=default, ask=ask, notify=notify
     )
-    return None if made.mode == "auto" and not settings.rules else made
+    return None if permissions.mode == "auto" and not settings.rules else permissions
 
 
 def _unknown_tools(settings: Settings) -> list[str]:
-    """A note for each rule about a tool that we do not have: it may be misspelt, and then does not hold."""
+    """A note for each rule whose tool does not exist: the name may be misspelt."""
     return [
-        f"the rule {rule.text} of {rule.source} is for a tool that is not known here"
+        f"the rule {rule.text} of {rule.source} names a tool that does not exist"
         for rule in settings.rules
-        if not any(rule.is_for(tool) for tool in _TOOLS)
+        if not any(rule.is_for(tool) for tool in _KNOWN_TOOLS)
     ]
 
 
-def _changes_nothing(call: Call) -> bool:
-    if call.tool in _HARMLESS:
+def _is_harmless(call: Call) -> bool:
+    if call.tool in _ALWAYS_ALLOWED:
         return True
-    return call.tool in _READING and all(call.is_inside(real) for _, real in call.paths)
+    return call.tool in _READ_ONLY and all(call.is_inside(real) for _, real in call.paths)
 
 
 def _question(info: ToolCallInfo, call: Call, why: str) -> Question:
@@ -184,6 +189,6 @@ def _question(info: ToolCallInfo, call: Call, why: str) -> Question:
         why,
         call.command,
         change.diff if change else "",
-        rules_for(call),
+        narrowest_rules(call),
         info.cancel,
     )

@@ -1,4 +1,4 @@
-"""What a call of `edit` or `write` would make of its file, before it is made."""
+"""Computes the change that a call of `edit` or `write` would make, before it runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# A change this large is not read before it is allowed.
-_LARGEST_SHOWN = 2_000_000
+# Bytes. For a larger file or content no diff is computed.
+_MAX_SIZE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file and both its texts; `old` is None for a new one. Without texts `problem` says why."""
+    """A file's old and new text; `old` is None for a new file. `problem` says why there are no texts."""
 
     path: str
     old: str | None = None
@@ -22,14 +22,14 @@ class Change:
 
     @property
     def diff(self) -> str:
-        """The change as rows of a diff, or why there is none."""
+        """The change as rows of a diff, or the reason why there is none."""
         from agent_tools.diff import generate_diff
 
         return self.problem or generate_diff(self.old or "", self.new).text
 
 
 def planned_change(tool: str, arguments: Mapping[str, Any], cwd: str) -> Change | None:
-    """The change that a call would make; None for a tool that changes no text. Never raises for a call."""
+    """The change that a call would make; None for other tools. Bad arguments give a `problem`."""
     if tool not in ("edit", "write"):
         return None
     from agent_tools.tool import ToolFailure
@@ -62,7 +62,7 @@ def _write(arguments: Mapping[str, Any], cwd: str) -> Change:
     old = None
     if os.path.exists(path):
         with open_regular(path) as file:
-            old = file.read(_LARGEST_SHOWN + 1)
-    if max(len(old or b""), len(content)) > _LARGEST_SHOWN:
-        return Change(path, problem=f"{path} would get {len(content)} characters, too many to show")
+            old = file.read(_MAX_SIZE + 1)
+    if max(len(old or b""), len(content)) > _MAX_SIZE:
+        return Change(path, problem=f"{path}: {len(content)} new characters, too many to show")
     return Change(path, None if old is None else decode(old).display, content)

@@ -1,8 +1,8 @@
-"""Rules of what the agent may do: `bash(git diff *)`, `edit(src/**)`, `read`; and how a call meets them.
+"""Permission rules such as `bash(git diff *)`, `edit(src/**)`, `read`, and how a call is judged by them.
 
 A rule is the name of a tool (`*` for any), alone or with a pattern. For a tool that runs commands the pattern
-is a command, in which an unquoted `*` stands for any part of a word and alone for any number of words. For
-other tools it is a path, as in a .gitignore, relative to the folder that the rule belongs to.
+is a command, in which an unquoted `*` matches any part of a word, and on its own any number of words. For
+other tools the pattern is a path as in a .gitignore, relative to the folder that the rule belongs to.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from agent.cli.permissions.shell_words import (
+from agent.cli.permissions.shell_lexer import (
     WILD,
-    NotPlain,
-    pieces,
-    readings,
-    runs_a_text,
+    Unparsable,
+    effective_commands,
+    fragments,
+    runs_command_text,
     split_commands,
     split_pattern,
 )
 from agent.errors import ConfigurationError
 
 Verdict = Literal["allow", "ask", "deny"]
-VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny")  # from the mildest on
+VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny")  # from the most permissive on
 
 _RULE = re.compile(r"(?P<tool>[\w.*-]+)(?:\((?P<pattern>.+)\))?", re.DOTALL)
 _GLOB_CHARACTER = re.compile(r"[*?\[\\]")
-# Arguments that are paths, whatever the tool.
-_PATHS = ("path", "output")
-_SEARCHES = frozenset(("grep", "find", "ls"))  # without a path they work in the working folder
+# Arguments that are paths in every tool.
+_PATH_ARGUMENTS = ("path", "output")
+_SEARCHES = frozenset(("grep", "find", "ls"))  # their path defaults to the working folder
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `base` is where relative paths start; `source` the file it stands in, for people.
+    """One rule. Relative paths start in `base`; `source` is the file that holds it, for messages.
 
-    `of_project` is true for what holds for this project and not for all.
+    `is_project` is true for a rule of this project, false for one of all projects.
     """
 
     verdict: Verdict
     tool: str
     pattern: str = ""
     base: str = "."
-    of_project: bool = False
+    is_project: bool = False
     source: str = ""
 
     @property
     def text(self) -> str:
-        """The rule as it is written."""
+        """The rule as written in the file."""
         return f"{self.tool}({self.pattern})" if self.pattern else self.tool
 
     @cached_property
     def rank(self) -> tuple[Any, ...]:
-        """The higher, the more this rule says about a call; with the level and the verdict last."""
+        """The sort key of specificity, higher first; ties go to the project, then to the stricter verdict."""
         specific = (bool(self.pattern), self.tool != "*", len(self.pattern.replace("*", "")))
-        return (*specific, self.of_project, VERDICTS.index(self.verdict))
+        return (*specific, self.is_project, VERDICTS.index(self.verdict))
 
     def is_for(self, tool: str) -> bool:
-        """True when it is about that tool."""
+        """True when the rule applies to that tool."""
         return fnmatch.fnmatchcase(tool.casefold(), self.tool.casefold())
 
     @cached_property
     def words(self) -> re.Pattern[str]:
-        """The pattern as an expression for the words of a command, each after a NUL."""
+        """The pattern as a regular expression for the words of a command, each preceded by a NUL."""
         parts = []
         for word in split_pattern(self.pattern):
             any_part = re.escape(word).replace(re.escape(WILD), "[^\0]*")
@@ -77,11 +77,11 @@ class Rule:
 
     @cached_property
     def paths(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """The pattern as an expression for absolute paths as they are spelled, and for real ones."""
+        """The pattern as regular expressions: for absolute paths as written, and for resolved paths."""
         pattern = os.path.expanduser(self.pattern)
         if "/" not in pattern and pattern != ".":
             if self.verdict != "allow":
-                # What is forbidden by its name alone is so everywhere, and so is what lies in it.
+                # A bare name is denied in every folder, and so is everything inside it.
                 named = self._expression("/", f"**/{pattern}")
                 return named, named
             pattern = f"**/{pattern}"
@@ -104,12 +104,12 @@ class Rule:
         return re.compile(f"{re.escape(base.rstrip('/'))}{inside}(?:/.*)?", re.DOTALL | ignore_case)
 
 
-def parse_rule(verdict: Verdict, text: str, *, base: str, of_project: bool, source: str) -> Rule:
-    """The rule that a text means; raises ConfigurationError."""
+def parse_rule(verdict: Verdict, text: str, *, base: str, is_project: bool, source: str) -> Rule:
+    """Parse a rule; raises ConfigurationError."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(f"{source}: {text!r} is no rule; write tool or tool(pattern)")
-    rule = Rule(verdict, found["tool"], (found["pattern"] or "").strip(), base, of_project, source)
+        raise ConfigurationError(f"{source}: {text!r} is not a rule; write tool or tool(pattern)")
+    rule = Rule(verdict, found["tool"], (found["pattern"] or "").strip(), base, is_project, source)
     if rule.pattern and rule.tool != "*" and rule.is_for("bash") and not runs_commands(rule.tool):
         raise ConfigurationError(f"{source}: {text!r}: a pattern for commands is written bash(...)")
     if rule.pattern:
@@ -117,7 +117,7 @@ def parse_rule(verdict: Verdict, text: str, *, base: str, of_project: bool, sour
 
         try:
             _ = rule.words if runs_commands(rule.tool) else rule.paths
-        except (NotPlain, BadGlob) as error:
+        except (Unparsable, BadGlob) as error:
             raise ConfigurationError(f"{source}: the pattern of {text!r} can't be used: {error}") from None
     return rule
 
@@ -129,7 +129,7 @@ def runs_commands(tool: str) -> bool:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that is to be judged, in the working folder `cwd`."""
+    """A tool call in the working folder `cwd`."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -137,31 +137,31 @@ class Call:
 
     @cached_property
     def command(self) -> str:
-        """The shell command, for a tool that runs one."""
+        """The shell command; empty for a tool that runs none."""
         return _text(self.arguments.get("command")) if runs_commands(self.tool) else ""
 
     @cached_property
     def commands(self) -> list[list[str]]:
-        """The simple commands it is made of; raises NotPlain."""
+        """The simple commands of the shell command; raises Unparsable."""
         folder = self.arguments.get("cwd")
         if folder is not None and not self.is_inside(self._real(_text(folder))):
-            raise NotPlain("it runs outside the working folder")
+            raise Unparsable("it runs outside the working folder")
         return split_commands(self.command)
 
     @cached_property
     def paths(self) -> list[tuple[str, str]]:
-        """The absolute paths it names, as they are spelled and as they are."""
-        named = [_text(self.arguments[key]) for key in _PATHS if self.arguments.get(key) is not None]
+        """The absolute paths among the arguments, each as written and resolved."""
+        named = [_text(self.arguments[key]) for key in _PATH_ARGUMENTS if self.arguments.get(key) is not None]
         if not named and self.tool in _SEARCHES:
             named = [self.cwd]
-        return [(self._spelled(path), self._real(path)) for path in named]
+        return [(self._absolute(path), self._real(path)) for path in named]
 
     def is_inside(self, real: str) -> bool:
-        """True for a real path in the working folder."""
+        """True for a resolved path in the working folder."""
         root = os.path.realpath(self.cwd)
         return real == root or real.startswith(root.rstrip("/") + "/")
 
-    def _spelled(self, path: str) -> str:
+    def _absolute(self, path: str) -> str:
         from agent_tools.files.paths import find_existing
         from agent_tools.tool import ToolFailure
 
@@ -176,32 +176,33 @@ class Call:
 
         try:
             return os.path.realpath(find_existing(path, self.cwd))
-        except (ToolFailure, OSError, ValueError):  # a path that no tool takes
+        except (ToolFailure, OSError, ValueError):  # no tool accepts such a path
             return "/\0"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the rules say: the verdict and why. None: they say nothing."""
+    """The verdict of the rules and the reason; the verdict is None when no rule applies."""
 
     verdict: Verdict | None
     why: str = ""
 
 
 def judge(call: Call, rules: Sequence[Rule]) -> Judgement:
-    """What the rules say of a call.
+    """Judge a call by the rules.
 
-    A rule that denies beats all others. Of the rest the most specific one holds: with a pattern before
+    A rule that denies beats all others. Of the rest the most specific one applies: with a pattern before
     without, for this tool before for any, the longer pattern before the shorter; then the project's before
-    the user's; then ask before allow. Of a compound command and of several paths the strictest part counts.
+    the user's; then ask before allow. A compound command or several paths get the strictest verdict of their
+    parts.
     """
     rules = [rule for rule in rules if rule.is_for(call.tool)]
     if call.command:
         return _judge_command(call, rules)
     if not call.paths:
-        return _strongest(rule for rule in rules if not rule.pattern)
+        return _most_specific(rule for rule in rules if not rule.pattern)
     return _strictest(
-        [_strongest(r for r in rules if not r.pattern or _names(r, path)) for path in call.paths]
+        [_most_specific(r for r in rules if not r.pattern or _matches_path(r, path)) for path in call.paths]
     )
 
 
@@ -211,35 +212,41 @@ def _judge_command(call: Call, rules: Sequence[Rule]) -> Judgement:
     guarded = any(rule.pattern and rule.verdict != "allow" for rule in rules)
     try:
         commands = call.commands
-        if guarded and any(map(runs_a_text, commands)):
-            raise NotPlain("a command inside a text")
-    except NotPlain as problem:
-        hit = [r for r in rules if r.pattern and r.verdict != "allow" and _warns(r, pieces(call.command))]
-        judgement = _strongest([*hit, *general])
+        if guarded and any(map(runs_command_text, commands)):
+            raise Unparsable("a command inside a text")
+    except Unparsable as problem:
+        matching = [
+            r
+            for r in rules
+            if r.pattern and r.verdict != "allow" and _matches_any(r, fragments(call.command))
+        ]
+        judgement = _most_specific([*matching, *general])
         if guarded and judgement.verdict in (None, "allow"):
-            return Judgement("ask", f"the rules can't be held against it: {problem}")
+            return Judgement("ask", f"rules cannot be matched against this command: {problem}")
         return judgement
-    return _strictest([_strongest(r for r in rules if not r.pattern or _fits(r, w)) for w in commands])
+    return _strictest(
+        [_most_specific(r for r in rules if not r.pattern or _matches_command(r, w)) for w in commands]
+    )
 
 
-def _fits(rule: Rule, words: Sequence[str]) -> bool:
-    """True when the command is what the rule names; one that forbids also sees through `sudo` and paths."""
-    candidates = [words] if rule.verdict == "allow" else readings(words)
-    return any(rule.words.fullmatch("".join(f"\0{word}" for word in reading)) for reading in candidates)
+def _matches_command(rule: Rule, words: Sequence[str]) -> bool:
+    """True when the rule matches the command; rules that ask or deny also look behind `sudo` and `/bin/`."""
+    candidates = [words] if rule.verdict == "allow" else effective_commands(words)
+    return any(rule.words.fullmatch("".join(f"\0{word}" for word in command)) for command in candidates)
 
 
-def _warns(rule: Rule, commands: Iterable[Sequence[str]]) -> bool:
-    return any(_fits(rule, words) for words in commands)
+def _matches_any(rule: Rule, commands: Iterable[Sequence[str]]) -> bool:
+    return any(_matches_command(rule, words) for words in commands)
 
 
-def _names(rule: Rule, path: tuple[str, str]) -> bool:
-    spelled, real = path
-    if rule.verdict == "allow":  # a link in an allowed folder does not open what it leads to
+def _matches_path(rule: Rule, path: tuple[str, str]) -> bool:
+    written, real = path
+    if rule.verdict == "allow":  # a link in an allowed folder does not allow its target
         return rule.paths[1].fullmatch(real) is not None
-    return any(expression.fullmatch(p) for expression in rule.paths for p in (spelled, real))
+    return any(expression.fullmatch(p) for expression in rule.paths for p in (written, real))
 
 
-def _strongest(rules: Iterable[Rule]) -> Judgement:
+def _most_specific(rules: Iterable[Rule]) -> Judgement:
     rules = list(rules)
     if not rules:
         return Judgement(None)
@@ -249,19 +256,19 @@ def _strongest(rules: Iterable[Rule]) -> Judgement:
 
 
 def _strictest(judgements: Sequence[Judgement]) -> Judgement:
-    """Denied before asked before what no rule names; allowed only when every part is."""
+    """The strictest judgement: deny, ask, no rule, allow."""
     order: tuple[Verdict | None, ...] = ("deny", "ask", None, "allow")
     return min(judgements, key=lambda judgement: order.index(judgement.verdict), default=Judgement(None))
 
 
-def rules_for(call: Call) -> tuple[str, ...]:
-    """The narrowest rules that allow just this call; none when it can't be said in rules."""
+def narrowest_rules(call: Call) -> tuple[str, ...]:
+    """The narrowest rules that allow exactly this call; none when no rule can express it."""
     if call.command:
         try:
             commands = call.commands
-        except NotPlain:
+        except Unparsable:
             return ()
-        if any(map(runs_a_text, commands)):
+        if any(map(runs_command_text, commands)):
             return ()
         return tuple(dict.fromkeys(f"{call.tool}({shlex.join(words)})" for words in commands))
     if not call.paths:

@@ -1,4 +1,4 @@
-"""Asks a person at the terminal, in the middle of a printed run: one key answers."""
+"""Asks for approval on the terminal in the middle of a printed run; one key answers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from agent.cli.display.plain import clean
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Ask, Question
 
-# A screen shows the call, the change and the line to answer at once.
-_MOST_ROWS = 30
-_LONGEST_ROW = 1000
-# How soon an abort ends the wait for a key, in seconds.
-_LOOK = 0.05
+# The call, the change and the line with the keys fit on one screen.
+_MAX_ROWS = 30
+_MAX_ROW_LENGTH = 1000
+# Seconds after which a wait for a key notices an abort.
+_POLL_SECONDS = 0.05
 _STYLES = {"+": "green", "-": "red"}
 
 
-def terminal_ask(renderer: Callable[[], Any]) -> Ask | None:
-    """A function that asks where the run is shown, or None when nobody sits at a terminal.
+def terminal_prompt(renderer: Callable[[], Any]) -> Ask | None:
+    """An `Ask` function for the terminal, or None when standard input or error is not one.
 
-    `renderer` gives the run's renderer: where it has a rich console the question is printed there, in order
-    with the rest; else it goes to standard error.
+    `renderer` returns the run's renderer. When it has a rich console, the question is printed there, in order
+    with the other output; else it goes to standard error.
     """
     try:
         import termios  # noqa: F401
@@ -34,13 +34,13 @@ def terminal_ask(renderer: Callable[[], Any]) -> Ask | None:
     streams = (sys.stdin, sys.stderr)
     if not all(stream is not None and not stream.closed and stream.isatty() for stream in streams):
         return None
-    return TerminalAsk(renderer)
+    return TerminalPrompt(renderer)
 
 
-class TerminalAsk:
-    """Prints a question and waits for a key: y, n or a. Ctrl-C aborts the run as ever.
+class TerminalPrompt:
+    """Prints a question and waits for a key: y, n or a. Ctrl-C aborts the run.
 
-    Threads: called on a worker thread; `_lock` lets one question be asked at a time.
+    Threads: called on worker threads; `_lock` allows one question at a time.
     """
 
     def __init__(self, renderer: Callable[[], Any]) -> None:
@@ -48,7 +48,7 @@ class TerminalAsk:
         self._lock = threading.Lock()
 
     def __call__(self, question: Question) -> Answer:
-        """Ask; an abort while waiting is a no."""
+        """Ask, and return the answer; an abort while waiting counts as no."""
         with self._lock, _keys(sys.stdin.fileno()):
             self._show(question)
             answer = _wait(question, sys.stdin.fileno())
@@ -71,12 +71,12 @@ class TerminalAsk:
             return
         from rich.text import Text
 
-        renderer.paint()  # what came before the question stands above it
+        renderer.paint()  # print earlier output above the question
         console.print(Text("\n").join(Text(clean(text), style) for text, style in rows))
 
 
 def headline(question: Question) -> str:
-    """What is asked, on one line."""
+    """The title line of a question."""
     if question.command:
         return f"run {question.tool}"
     path = question.arguments.get("path")
@@ -84,28 +84,28 @@ def headline(question: Question) -> str:
 
 
 def body(question: Question) -> list[str]:
-    """The command, the change or the arguments, as rows; what is cut of them is said."""
+    """The command, the change or the arguments as rows; a row marks each place where some are left out."""
     text = question.command or question.diff
     if not text:
         text = "\n".join(f"{key}: {value}" for key, value in question.arguments.items() if key != "path")
     rows = [_cut(row) for row in text.splitlines()]
-    left = len(rows) - _MOST_ROWS
+    left = len(rows) - _MAX_ROWS
     if left <= 1:
         return rows
-    half = _MOST_ROWS // 2
+    half = _MAX_ROWS // 2
     return [*rows[:half], f"... {left} more lines ...", *rows[-half:]]
 
 
 def _cut(row: str) -> str:
-    left = len(row) - _LONGEST_ROW
-    return row if left <= 0 else f"{row[:_LONGEST_ROW]} ... {left} more characters"
+    left = len(row) - _MAX_ROW_LENGTH
+    return row if left <= 0 else f"{row[:_MAX_ROW_LENGTH]} ... {left} more characters"
 
 
 def _wait(question: Question, descriptor: int) -> Answer:
     while not question.cancel.is_set():
-        if not select.select([descriptor], [], [], _LOOK)[0]:
+        if not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
             continue
-        # Several bytes at once are an arrow key or something pasted: not an answer.
+        # Several bytes at once are an arrow key or a paste, and no answer.
         match os.read(descriptor, 64):
             case b"y" | b"Y":
                 return YES
@@ -118,7 +118,7 @@ def _wait(question: Question, descriptor: int) -> Answer:
 
 @contextmanager
 def _keys(descriptor: int) -> Iterator[None]:
-    """Keys one by one and not shown. What was typed before the question is dropped: it was no answer."""
+    """Read keys one by one without echo. Input typed before the question is dropped: it is no answer."""
     import termios
     import tty
 

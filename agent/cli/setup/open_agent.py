@@ -44,7 +44,7 @@ def opened_agent(
         options.append_system_prompt,
         _context_files(options, tell),
     )
-    permissions = permissions_for(options, os.environ, default=approve, ask=ask, tell=tell)
+    permissions = permissions_for(options, os.environ, default=approve, ask=ask, notify=tell)
     if permissions is not None:
         # The last to judge: it sees the arguments as the call will run with them.
         more["hooks"] = merge_hooks(more.get("hooks"), Hooks(before_tool=permissions.before_tool))

@@ -1,4 +1,4 @@
-"""What the agent may do, on real processes: rules from files, modes, and being asked at a terminal."""
+"""The permission hook: rules from files, modes, and questions at a real terminal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from agent.errors import ConfigurationError
 from agent.hook_types import ToolCallInfo
 
 
-class Person:
-    """Answers questions, and keeps them."""
+class ScriptedUser:
+    """Answers questions in order, and records them."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -32,33 +32,33 @@ class Person:
         return self.answers.pop(0)
 
 
-class Place:
-    """A project and the folder of its user's settings."""
+class Project:
+    """A project folder and the settings folder of its user."""
 
     def __init__(self, root: Path) -> None:
-        self.project = root / "project"
+        self.folder = root / "project"
         self.settings = root / "config" / "steady-agent"
-        self.project.mkdir()
+        self.folder.mkdir()
         self.settings.mkdir(parents=True)
         self.environ = {"XDG_CONFIG_HOME": str(root / "config")}
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
-    def user(self, text: str) -> None:
+    def user_file(self, text: str) -> None:
         (self.settings / "config.toml").write_text(text)
 
-    def own(self, text: str) -> None:
-        (self.project / ".steady-agent.toml").write_text(text)
+    def project_file(self, text: str) -> None:
+        (self.folder / ".steady-agent.toml").write_text(text)
 
-    def permissions(self, ask: Person | None = None, **more: Any) -> Permissions:
-        cwd = str(self.project)
+    def permissions(self, ask: ScriptedUser | None = None, **more: Any) -> Permissions:
+        cwd = str(self.folder)
         return Permissions(
-            load_settings(cwd, self.environ), cwd, self.environ, ask=ask, tell=self.told.append, **more
+            load_settings(cwd, self.environ), cwd, self.environ, ask=ask, notify=self.notes.append, **more
         )
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
 
 
 def _refusal(permissions: Permissions, tool: str, **arguments: Any) -> str | None:
@@ -69,53 +69,53 @@ def _refusal(permissions: Permissions, tool: str, **arguments: Any) -> str | Non
 # -- files -----------------------------------------------------------------------------------------------
 
 
-def test_without_rules_everything_is_allowed(place: Place) -> None:
-    assert _refusal(place.permissions(), "bash", command="rm -rf x") is None
+def test_without_rules_every_call_is_allowed(project: Project) -> None:
+    assert _refusal(project.permissions(), "bash", command="rm -rf x") is None
 
 
-def test_rules_of_the_user_and_of_the_project_both_hold(place: Place) -> None:
-    place.user('[permissions]\ndeny = ["bash(git push *)"]\n')
-    place.own('[permissions]\ndeny = ["edit(generated/**)"]\n')
-    permissions = place.permissions()
+def test_rules_of_the_user_and_of_the_project_both_apply(project: Project) -> None:
+    project.user_file('[permissions]\ndeny = ["bash(git push *)"]\n')
+    project.project_file('[permissions]\ndeny = ["edit(generated/**)"]\n')
+    permissions = project.permissions()
     assert "bash(git push *)" in (_refusal(permissions, "bash", command="git push") or "")
     assert "edit(generated/**)" in (_refusal(permissions, "edit", path="generated/a") or "")
     assert _refusal(permissions, "edit", path="a") is None
 
 
-def test_a_project_that_is_not_trusted_allows_nothing_and_that_is_said(place: Place) -> None:
-    place.user('[permissions]\napprove = "ask"\n')
-    place.own('[permissions]\napprove = "auto"\nallow = ["bash"]\n')
-    permissions = place.permissions()
+def test_allow_rules_of_an_untrusted_project_have_no_effect_and_are_reported(project: Project) -> None:
+    project.user_file('[permissions]\napprove = "ask"\n')
+    project.project_file('[permissions]\napprove = "auto"\nallow = ["bash"]\n')
+    permissions = project.permissions()
     assert permissions.mode == "ask"
     assert _refusal(permissions, "bash", command="make") is not None
-    (note,) = load_settings(str(place.project), place.environ).notes
-    assert str(place.project) in note
+    (note,) = load_settings(str(project.folder), project.environ).notes
+    assert str(project.folder) in note
     assert "trust" in note
 
 
-def test_a_trusted_project_may_allow(place: Place) -> None:
-    place.user(f'[permissions]\napprove = "ask"\ntrust = ["{place.project.parent}"]\n')
-    place.own('[permissions]\nallow = ["bash(make)"]\n')
-    assert _refusal(place.permissions(), "bash", command="make") is None
-    assert _refusal(place.permissions(), "bash", command="make x") is not None
+def test_a_trusted_project_may_allow(project: Project) -> None:
+    project.user_file(f'[permissions]\napprove = "ask"\ntrust = ["{project.folder.parent}"]\n')
+    project.project_file('[permissions]\nallow = ["bash(make)"]\n')
+    assert _refusal(project.permissions(), "bash", command="make") is None
+    assert _refusal(project.permissions(), "bash", command="make x") is not None
 
 
-def test_a_project_may_be_stricter_than_its_user(place: Place) -> None:
-    place.own('[permissions]\napprove = "deny"\n')
-    assert place.permissions().mode == "deny"
+def test_a_project_may_be_stricter_than_its_user(project: Project) -> None:
+    project.project_file('[permissions]\napprove = "deny"\n')
+    assert project.permissions().mode == "deny"
 
 
-def test_the_command_line_beats_the_files(place: Place) -> None:
-    place.user('[permissions]\napprove = "deny"\n')
-    assert place.permissions(mode="auto").mode == "auto"
+def test_the_command_line_overrides_the_files(project: Project) -> None:
+    project.user_file('[permissions]\napprove = "deny"\n')
+    assert project.permissions(mode="auto").mode == "auto"
 
 
-def test_a_file_at_the_top_of_the_repository_holds_in_its_folders(place: Place) -> None:
-    (place.project / ".git").mkdir()
-    place.own('[permissions]\ndeny = ["edit(src/*.lock)"]\n')
-    (place.project / "src").mkdir()
-    cwd = str(place.project / "src")
-    permissions = Permissions(load_settings(cwd, place.environ), cwd, place.environ)
+def test_a_file_at_the_top_of_the_repository_applies_in_its_folders(project: Project) -> None:
+    (project.folder / ".git").mkdir()
+    project.project_file('[permissions]\ndeny = ["edit(src/*.lock)"]\n')
+    (project.folder / "src").mkdir()
+    cwd = str(project.folder / "src")
+    permissions = Permissions(load_settings(cwd, project.environ), cwd, project.environ)
     assert _refusal(permissions, "edit", path="a.lock") is not None
     assert _refusal(permissions, "edit", path="a.py") is None
 
@@ -123,33 +123,33 @@ def test_a_file_at_the_top_of_the_repository_holds_in_its_folders(place: Place) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[permissions", "no valid TOML"),
+        ("[permissions", "not valid TOML"),
         ('permissions = "x"', "must be a table"),
         ("[permissions]\ndenny = []", "no denny"),
         ('[permissions]\ndeny = "bash"', "list of texts"),
         ("[permissions]\ndeny = [1]", "list of texts"),
-        ('[permissions]\ndeny = ["bash("]', "is no rule"),
+        ('[permissions]\ndeny = ["bash("]', "is not a rule"),
         ('[permissions]\napprove = "yes"', "auto, ask, deny"),
     ],
 )
-def test_a_file_that_can_not_be_understood_is_never_passed_over(place: Place, text: str, said: str) -> None:
-    place.own(text)
+def test_an_invalid_file_is_an_error(project: Project, text: str, said: str) -> None:
+    project.project_file(text)
     with pytest.raises(ConfigurationError, match=said) as raised:
-        place.permissions()
+        project.permissions()
     assert ".steady-agent.toml" in str(raised.value)
 
 
-def test_a_project_can_not_trust_itself(place: Place) -> None:
-    place.own(f'[permissions]\ntrust = ["{place.project}"]\n')
+def test_a_project_cannot_trust_itself(project: Project) -> None:
+    project.project_file(f'[permissions]\ntrust = ["{project.folder}"]\n')
     with pytest.raises(ConfigurationError, match="can't trust itself"):
-        place.permissions()
+        project.permissions()
 
 
 # -- modes -----------------------------------------------------------------------------------------------
 
 
-def test_ask_lets_reading_in_the_project_pass_and_asks_for_the_rest(place: Place) -> None:
-    permissions = place.permissions(mode="ask")
+def test_mode_ask_allows_reading_in_the_project_and_asks_for_the_rest(project: Project) -> None:
+    permissions = project.permissions(mode="ask")
     for tool in ("read", "grep", "find", "ls"):
         assert _refusal(permissions, tool, path="x", pattern="x") is None
     for tool, more in (
@@ -160,41 +160,41 @@ def test_ask_lets_reading_in_the_project_pass_and_asks_for_the_rest(place: Place
         assert "--approve" in (_refusal(permissions, tool, **more) or "")
 
 
-def test_deny_asks_nobody_but_keeps_to_rules_that_allow(place: Place) -> None:
-    place.user('[permissions]\nallow = ["bash(make)"]\nask = ["bash(git *)"]\n')
-    person = Person()
-    permissions = place.permissions(person, mode="deny")
+def test_mode_deny_asks_nothing_and_applies_allow_rules(project: Project) -> None:
+    project.user_file('[permissions]\nallow = ["bash(make)"]\nask = ["bash(git *)"]\n')
+    person = ScriptedUser()
+    permissions = project.permissions(person, mode="deny")
     assert _refusal(permissions, "bash", command="make") is None
     assert "--approve deny" in (_refusal(permissions, "bash", command="git log") or "")
     assert _refusal(permissions, "write", path="x", content="") is not None
     assert person.questions == []
 
 
-def test_auto_still_asks_what_a_rule_says(place: Place) -> None:
-    place.user('[permissions]\nask = ["bash(git push *)"]\n')
-    person = Person(YES, NO, Answer(False, reason="use make"))
-    permissions = place.permissions(person)
+def test_mode_auto_applies_ask_rules(project: Project) -> None:
+    project.user_file('[permissions]\nask = ["bash(git push *)"]\n')
+    person = ScriptedUser(YES, NO, Answer(False, reason="use make"))
+    permissions = project.permissions(person)
     assert _refusal(permissions, "bash", command="make") is None
     assert _refusal(permissions, "bash", command="git push") is None
     assert _refusal(permissions, "bash", command="git push") == "The user refused this call."
     assert "use make" in (_refusal(permissions, "bash", command="git push") or "")
 
 
-def test_the_files_that_hold_the_rules_are_asked_for_whatever_they_say(place: Place) -> None:
-    place.user('[permissions]\nallow = ["*"]\n')
-    permissions = place.permissions()
+def test_changes_of_settings_files_are_asked_whatever_the_rules(project: Project) -> None:
+    project.user_file('[permissions]\nallow = ["*"]\n')
+    permissions = project.permissions()
     assert _refusal(permissions, "write", path=".steady-agent.toml", content="") is not None
-    assert _refusal(permissions, "edit", path=str(place.settings / "config.toml")) is not None
+    assert _refusal(permissions, "edit", path=str(project.settings / "config.toml")) is not None
     assert _refusal(permissions, "write", path="other.toml", content="") is None
 
 
 # -- what is asked ---------------------------------------------------------------------------------------
 
 
-def test_a_question_shows_the_change_that_an_edit_would_make(place: Place) -> None:
-    (place.project / "a.txt").write_text("one\ntwo\n")
-    person = Person(NO, NO, NO, NO)
-    permissions = place.permissions(person, mode="ask")
+def test_a_question_shows_the_change_that_an_edit_would_make(project: Project) -> None:
+    (project.folder / "a.txt").write_text("one\ntwo\n")
+    person = ScriptedUser(NO, NO, NO, NO)
+    permissions = project.permissions(person, mode="ask")
     _refusal(permissions, "edit", path="a.txt", oldText="two", newText="three")
     _refusal(permissions, "write", path="a.txt", content="one\n")
     _refusal(permissions, "write", path="new.txt", content="new\n")
@@ -204,42 +204,46 @@ def test_a_question_shows_the_change_that_an_edit_would_make(place: Place) -> No
     assert write.splitlines()[-1] == "-2 two"
     assert new == "+1 new"
     assert "Could not find" in wrong
-    assert (place.project / "a.txt").read_text() == "one\ntwo\n"
+    assert (project.folder / "a.txt").read_text() == "one\ntwo\n"
 
 
-def test_always_is_kept_for_this_project_and_for_the_next_run(place: Place) -> None:
-    person = Person(ALWAYS)
-    permissions = place.permissions(person, mode="ask")
+def test_always_is_stored_for_this_project_and_the_next_run(project: Project) -> None:
+    person = ScriptedUser(ALWAYS)
+    permissions = project.permissions(person, mode="ask")
     assert _refusal(permissions, "bash", command="make 'a b' && ls") is None
     assert _refusal(permissions, "bash", command="ls") is None
-    later = place.permissions(mode="ask")
+    later = project.permissions(mode="ask")
     assert _refusal(later, "bash", command="make 'a b'; ls") is None
     assert _refusal(later, "bash", command="make a b") is not None
-    (told,) = place.told
-    assert str(place.settings / "approvals.toml") in told
-    other = place.project.parent / "other"
+    (note,) = project.notes
+    assert str(project.settings / "approvals.toml") in note
+    other = project.folder.parent / "other"
     other.mkdir()
-    elsewhere = Permissions(load_settings(str(other), place.environ), str(other), place.environ, mode="ask")
+    elsewhere = Permissions(
+        load_settings(str(other), project.environ), str(other), project.environ, mode="ask"
+    )
     assert _refusal(elsewhere, "bash", command="ls") is not None
 
 
-def test_an_answer_that_can_not_be_kept_holds_all_the_same(place: Place) -> None:
-    (place.settings / "approvals.toml").mkdir()
-    cwd = str(place.project)
-    person = Person(ALWAYS)
-    permissions = Permissions(Settings(), cwd, place.environ, mode="ask", ask=person, tell=place.told.append)
+def test_an_answer_that_cannot_be_saved_holds_for_the_run(project: Project) -> None:
+    (project.settings / "approvals.toml").mkdir()
+    cwd = str(project.folder)
+    person = ScriptedUser(ALWAYS)
+    permissions = Permissions(
+        Settings(), cwd, project.environ, mode="ask", ask=person, notify=project.notes.append
+    )
     assert _refusal(permissions, "bash", command="ls") is None
     assert _refusal(permissions, "bash", command="ls") is None
-    assert "could not be kept" in place.told[0]
+    assert "could not be saved" in project.notes[0]
 
 
-def test_answers_are_added_and_nothing_of_the_file_is_lost(place: Place) -> None:
+def test_answers_are_appended_and_keep_the_rest_of_the_file(project: Project) -> None:
     odd = 'bash(echo "\x7f\\ é\u2028")'
-    save_answer(str(place.project), ["bash(a)"], place.environ)
-    path = save_answer(str(place.project), [odd], place.environ)
+    save_answer(str(project.folder), ["bash(a)"], project.environ)
+    path = save_answer(str(project.folder), [odd], project.environ)
     text = path.read_text()
     path.write_text("# mine\n" + text)
-    save_answer(str(place.project), ["bash(c)"], place.environ)
+    save_answer(str(project.folder), ["bash(c)"], project.environ)
     assert path.read_text().startswith("# mine\n")
     kept = tomllib.loads(path.read_text())["allow"]
     assert [entry["rule"] for entry in kept] == ["bash(a)", odd, "bash(c)"]
@@ -248,7 +252,7 @@ def test_answers_are_added_and_nothing_of_the_file_is_lost(place: Place) -> None
 # -- the command -----------------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_what_would_be_asked_is_denied_and_the_flag_is_named(
+def test_without_a_terminal_a_question_is_a_denial_that_names_the_option(
     sse_server: SseServer, tmp_path: Path
 ) -> None:
     sse_server.play(*call_chunks("bash", {"command": "touch made"}))
@@ -259,7 +263,7 @@ def test_without_a_terminal_what_would_be_asked_is_denied_and_the_flag_is_named(
     assert not (tmp_path / "made").exists()
 
 
-def test_rules_of_files_hold_for_the_command(sse_server: SseServer, tmp_path: Path) -> None:
+def test_rules_of_files_apply_in_the_command(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(*call_chunks("bash", {"command": "true && touch made"}))
     sse_server.play(*text_chunks("done"))
     (tmp_path / ".steady-agent.toml").write_text('[permissions]\ndeny = ["bash(touch *)"]\n')
@@ -276,15 +280,15 @@ def test_a_broken_file_exits_with_2_and_names_it(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_a_rule_for_a_tool_that_is_not_there_is_named(sse_server: SseServer, tmp_path: Path) -> None:
+def test_a_rule_for_an_unknown_tool_is_reported(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(*text_chunks("ok"))
     (tmp_path / ".steady-agent.toml").write_text('[permissions]\ndeny = ["bsh(rm *)", "Bash(rm *)", "*"]\n')
     ended = run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "x"))
-    (told,) = ended.stderr.splitlines()
-    assert "bsh(rm *)" in told
+    (note,) = ended.stderr.splitlines()
+    assert "bsh(rm *)" in note
 
 
-def test_what_is_too_long_to_be_shown_is_said_to_be() -> None:
+def test_a_question_marks_what_it_cuts() -> None:
     question = Question("c", "bash", {}, "", "x" * 1500 + "\n" + "a\n" * 40, "", (), CancelToken())
     rows = body(question)
     assert rows[0].endswith(" ... 500 more characters")
@@ -308,7 +312,7 @@ def _ended(child: pexpect.spawn) -> int:
 
 
 @pytest.mark.parametrize("more", [{}, {"NO_COLOR": "1"}], ids=["rich", "plain"])
-def test_a_person_at_the_terminal_says_yes_with_one_key(
+def test_one_key_allows_a_call_at_the_terminal(
     sse_server: SseServer, tmp_path: Path, more: dict[str, str]
 ) -> None:
     sse_server.play(*call_chunks("write", {"path": "a.txt", "content": "hello\n"}))
@@ -323,7 +327,7 @@ def test_a_person_at_the_terminal_says_yes_with_one_key(
     assert (tmp_path / "a.txt").read_text() == "hello\n"
 
 
-def test_a_question_stands_below_what_was_said_before_it(sse_server: SseServer, tmp_path: Path) -> None:
+def test_a_question_is_printed_below_earlier_output(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(chunk({"content": "I make it."}), *call_chunks("bash", {"command": "touch made"}))
     sse_server.play(*text_chunks("done"))
     child = _at_a_terminal(sse_server.url, tmp_path)
@@ -333,9 +337,7 @@ def test_a_question_stands_below_what_was_said_before_it(sse_server: SseServer, 
     assert _ended(child) == 0
 
 
-def test_a_person_at_the_terminal_says_no_and_other_keys_say_nothing(
-    sse_server: SseServer, tmp_path: Path
-) -> None:
+def test_n_refuses_and_other_keys_do_nothing(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(*call_chunks("bash", {"command": "touch made; touch $(echo x)"}))
     sse_server.play(*text_chunks("done"))
     child = _at_a_terminal(sse_server.url, tmp_path)
@@ -349,7 +351,7 @@ def test_a_person_at_the_terminal_says_no_and_other_keys_say_nothing(
     assert "refused" in sse_server.requests[1].json["messages"][-1]["content"]
 
 
-def test_always_is_said_once(sse_server: SseServer, tmp_path: Path) -> None:
+def test_always_asks_once(sse_server: SseServer, tmp_path: Path) -> None:
     for _ in range(2):
         sse_server.play(*call_chunks("bash", {"command": "touch made"}))
     sse_server.play(*text_chunks("done"))
@@ -371,7 +373,7 @@ def test_ctrl_c_at_a_question_aborts_the_run(sse_server: SseServer, tmp_path: Pa
     assert not (tmp_path / "made").exists()
 
 
-def test_the_terminal_is_as_it_was_after_a_question(sse_server: SseServer, tmp_path: Path) -> None:
+def test_terminal_modes_are_restored_after_a_question(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(*call_chunks("bash", {"command": "true"}))
     sse_server.play(*text_chunks("done"))
     script = f'before=$(stty -g); "$@"; [ "$before" = "$(stty -g)" ] && echo same; touch {tmp_path}/ended'

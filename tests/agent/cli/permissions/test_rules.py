@@ -1,4 +1,4 @@
-"""What a rule says of a call."""
+"""Judging calls by rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.permissions.rules import Call, Verdict, judge, parse_rule, rules_for
+from agent.cli.permissions.rules import Call, Verdict, judge, narrowest_rules, parse_rule
 from agent.errors import ConfigurationError
 
 
@@ -15,8 +15,8 @@ def _judged(
     call: Call, project: dict[Verdict, list[str]], user: dict[Verdict, list[str]] | None = None
 ) -> object:
     rules = [
-        parse_rule(verdict, text, base=call.cwd, of_project=of_project, source="file")
-        for of_project, table in ((True, project), (False, user or {}))
+        parse_rule(verdict, text, base=call.cwd, is_project=is_project, source="file")
+        for is_project, table in ((True, project), (False, user or {}))
         for verdict, texts in table.items()
         for text in texts
     ]
@@ -76,18 +76,18 @@ def test_a_compound_command_is_allowed_when_every_part_is(command: str, verdict:
         ("ls", None),
     ],
 )
-def test_a_denied_command_is_found_in_its_disguises(command: str, verdict: str | None) -> None:
+def test_a_denied_command_is_found_in_other_forms(command: str, verdict: str | None) -> None:
     assert _judged(_command(command), {"deny": ["bash(rm *)"]}) == verdict
 
 
-def test_a_word_of_a_pattern_may_hold_a_star() -> None:
+def test_a_word_of_a_pattern_may_contain_a_star() -> None:
     allow: dict[Verdict, list[str]] = {"allow": ["bash(npm run test:*)", "bash(* --version)"]}
     assert _judged(_command("npm run test:unit"), allow) == "allow"
     assert _judged(_command("npm run build"), allow) is None
     assert _judged(_command("python --version"), allow) == "allow"
 
 
-def test_a_command_in_another_folder_meets_no_pattern(tmp_path: Path) -> None:
+def test_a_command_in_another_folder_matches_no_pattern(tmp_path: Path) -> None:
     allow: dict[Verdict, list[str]] = {"allow": ["bash(make)"]}
     (tmp_path / "in").mkdir()
     assert _judged(_command("make", str(tmp_path), cwd="in"), allow) == "allow"
@@ -137,11 +137,11 @@ def test_a_path_is_allowed_by_its_pattern(
         ("/etc/**", "/etc/passwd"),
     ],
 )
-def test_a_path_is_denied_however_it_is_spelled(tmp_path: Path, pattern: str, path: str) -> None:
+def test_a_path_is_denied_in_every_notation(tmp_path: Path, pattern: str, path: str) -> None:
     assert _judged(Call("read", {"path": path}, str(tmp_path)), {"deny": [f"*({pattern})"]}) == "deny"
 
 
-def test_links_neither_open_what_is_closed_nor_close_what_is_open(tmp_path: Path) -> None:
+def test_links_neither_allow_their_target_nor_hide_it(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "secret").write_text("x")
     (tmp_path / "src" / "link").symlink_to(tmp_path / "secret")
@@ -160,19 +160,19 @@ def test_a_search_without_a_path_is_in_the_working_folder(tmp_path: Path) -> Non
     assert _judged(call, {"deny": [f"grep({tmp_path})"]}) == "deny"
 
 
-def test_of_several_paths_the_strictest_counts(tmp_path: Path) -> None:
+def test_of_several_paths_the_strictest_verdict_counts(tmp_path: Path) -> None:
     call = Call("imageresize", {"path": "in/a.png", "output": "out/a.png"}, str(tmp_path))
     assert _judged(call, {"allow": ["imageresize(in/**)"]}) is None
     assert _judged(call, {"allow": ["imageresize(in/**)", "imageresize(out/**)"]}) == "allow"
     assert _judged(call, {"allow": ["imageresize"], "deny": ["*(out)"]}) == "deny"
 
 
-def test_deny_beats_what_is_more_specific() -> None:
+def test_deny_beats_more_specific_rules() -> None:
     assert _judged(_command("git push"), {"allow": ["bash(git push)"], "deny": ["bash"]}) == "deny"
     assert _judged(_command("git push"), {"allow": ["bash(git push)"]}, {"deny": ["*"]}) == "deny"
 
 
-def test_the_more_specific_of_ask_and_allow_holds() -> None:
+def test_the_more_specific_of_ask_and_allow_applies() -> None:
     rules: dict[Verdict, list[str]] = {"ask": ["bash", "bash(git push *)"], "allow": ["bash(git *)", "*"]}
     assert _judged(_command("git log"), rules) == "allow"
     assert _judged(_command("git push origin"), rules) == "ask"
@@ -180,33 +180,33 @@ def test_the_more_specific_of_ask_and_allow_holds() -> None:
     assert _judged(Call("read", {"path": "x"}, "/"), rules) == "allow"
 
 
-def test_the_project_beats_the_user_where_both_say_as_much() -> None:
+def test_the_project_beats_the_user_for_equally_specific_rules() -> None:
     assert _judged(_command("make"), {"allow": ["bash(make)"]}, {"ask": ["bash(make)"]}) == "allow"
     assert _judged(_command("make"), {"ask": ["bash(make)"]}, {"allow": ["bash(make)"]}) == "ask"
     assert _judged(_command("make"), {"allow": ["bash"]}, {"ask": ["bash(make)"]}) == "ask"
 
 
-def test_ask_beats_allow_where_everything_else_is_equal() -> None:
+def test_ask_beats_allow_for_equal_rules() -> None:
     assert _judged(_command("make"), {"allow": ["bash(make)"], "ask": ["bash(make)"]}) == "ask"
 
 
-def test_names_of_tools_are_met_whatever_their_case() -> None:
+def test_tool_names_match_in_any_case() -> None:
     assert _judged(_command("rm x"), {"deny": ["Bash(rm *)"]}) == "deny"
 
 
-def test_a_path_that_no_system_has_is_no_way_around(tmp_path: Path) -> None:
+def test_an_impossible_path_matches_no_allow_rule(tmp_path: Path) -> None:
     for path in ("a\0b", "a\ud800"):
         call = Call("edit", {"path": path}, str(tmp_path))
         assert _judged(call, {"allow": ["edit(.)"]}) is None
-        assert rules_for(call) == ()
+        assert narrowest_rules(call) == ()
 
 
 @pytest.mark.parametrize(
     "text", ["", "bash(", "bash()", "bash(a; b)", "bash('a)", "edit([)", "a b", "b*(rm)"]
 )
-def test_what_is_no_rule_is_refused_with_its_place(text: str) -> None:
+def test_an_invalid_rule_is_an_error_that_names_its_file(text: str) -> None:
     with pytest.raises(ConfigurationError, match="the file"):
-        parse_rule("deny", text, base="/", of_project=False, source="the file")
+        parse_rule("deny", text, base="/", is_project=False, source="the file")
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_what_is_no_rule_is_refused_with_its_place(text: str) -> None:
     ],
     ids=lambda call: call.tool,
 )
-def test_what_always_keeps_allows_just_that_call(call: Call) -> None:
-    texts = rules_for(call)
+def test_the_stored_rule_allows_exactly_its_call(call: Call) -> None:
+    texts = narrowest_rules(call)
     assert texts
     assert _judged(call, {"allow": list(texts)}) == "allow"
     if call.command:
@@ -232,8 +232,8 @@ def test_what_always_keeps_allows_just_that_call(call: Call) -> None:
 
 
 @pytest.mark.parametrize("command", ["echo $(x)", "bash -c x", "sudo bash -c x", "eval x"])
-def test_always_is_not_offered_for_what_rules_can_not_say(command: str) -> None:
-    assert rules_for(_command(command)) == ()
+def test_always_is_not_offered_when_no_rule_can_express_the_call(command: str) -> None:
+    assert narrowest_rules(_command(command)) == ()
 
 
 def test_home_is_expanded_in_patterns() -> None:

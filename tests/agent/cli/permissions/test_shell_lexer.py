@@ -1,4 +1,4 @@
-"""A shell command taken apart: what is told for certain, what is refused, and that bash runs nothing else."""
+"""A shell command taken apart: what is note for certain, what is refused, and that bash runs nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.cli.permissions.shell_words import NotPlain, readings, split_commands, split_pattern
+from agent.cli.permissions.shell_lexer import Unparsable, effective_commands, split_commands, split_pattern
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from agent.cli.permissions.shell_words import NotPlain, readings, split_commands
         ("", []),
     ],
 )
-def test_a_plain_command_is_its_words(command: str, commands: list[list[str]]) -> None:
+def test_a_plain_command_is_split_into_words(command: str, commands: list[list[str]]) -> None:
     assert split_commands(command) == commands
 
 
@@ -77,32 +77,32 @@ def test_a_plain_command_is_its_words(command: str, commands: list[list[str]]) -
         "echo \0",
     ],
 )
-def test_what_bash_may_turn_into_something_else_is_refused(command: str) -> None:
-    with pytest.raises(NotPlain):
+def test_what_bash_expands_or_evaluates_is_refused(command: str) -> None:
+    with pytest.raises(Unparsable):
         split_commands(command)
 
 
 def test_a_pattern_is_one_command() -> None:
     assert split_pattern("git diff *") == ["git", "diff", "\x01"]
     assert split_pattern("git add '*'") == ["git", "add", "*"]
-    with pytest.raises(NotPlain):
+    with pytest.raises(Unparsable):
         split_pattern("git status; rm *")
 
 
-def test_what_stands_before_a_program_is_seen_through() -> None:
-    assert ["rm", "x"] in list(readings(["A=1", "/bin/rm", "x"]))
-    assert ["rm", "x"] in list(readings(["sudo", "-u", "root", "/bin/rm", "x"]))
-    assert ["rm", "x"] not in list(readings(["echo", "rm", "x"]))
+def test_commands_behind_wrappers_and_assignments_are_found() -> None:
+    assert ["rm", "x"] in list(effective_commands(["A=1", "/bin/rm", "x"]))
+    assert ["rm", "x"] in list(effective_commands(["sudo", "-u", "root", "/bin/rm", "x"]))
+    assert ["rm", "x"] not in list(effective_commands(["echo", "rm", "x"]))
 
 
-# Every command that bash can't find is told with its words, so that what it would run is seen and not run.
-_TELL = "command_not_found_handle() { printf '%s\\0' \"$@\" $'\\1'; }; PATH=/nowhere; unset IFS\n"
+# Reports each command that bash does not find with its words, so that nothing runs.
+_REPORT_HANDLER = "command_not_found_handle() { printf '%s\\0' \"$@\" $'\\1'; }; PATH=/nowhere; unset IFS\n"
 
 
 def _run_by_bash(command: str) -> list[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         ended = subprocess.run(
-            ["bash", "-c", _TELL + command],
+            ["bash", "-c", _REPORT_HANDLER + command],
             cwd=folder,
             env={"HOME": "~"},  # so that a tilde stays one
             stdin=subprocess.DEVNULL,
@@ -110,8 +110,8 @@ def _run_by_bash(command: str) -> list[list[str]]:
             timeout=20,
             check=False,
         )
-    told = ended.stdout.decode("utf-8", "replace").split("\1\0")
-    return [run.split("\0")[:-1] for run in told if run]
+    note = ended.stdout.decode("utf-8", "replace").split("\1\0")
+    return [run.split("\0")[:-1] for run in note if run]
 
 
 @settings(max_examples=150, deadline=None)
@@ -121,11 +121,11 @@ def _run_by_bash(command: str) -> list[list[str]]:
 @example("a\\\n;b")
 @example("a 2>&1;b")
 @example("a\\2>&1 b")
-def test_bash_runs_nothing_that_the_words_do_not_say(command: str) -> None:
+def test_bash_runs_only_the_split_commands(command: str) -> None:
     try:
         commands = split_commands(command)
-    except NotPlain:
+    except Unparsable:
         return
-    known = [reading for words in commands for reading in readings(words)]
+    known = [reading for words in commands for reading in effective_commands(words)]
     for words in _run_by_bash(command):
         assert words in known, f"{command!r}: bash runs {words}, we saw {commands}"
