@@ -23,6 +23,7 @@ from agent.cancel import CancelToken
 from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
 from agent.hooks import Hooks
 from agent.limits import Limits
+from agent.loop.history import History
 from agent.loop.side_query import SideQuery
 from agent.messages import (
     AssistantMessage,
@@ -47,9 +48,9 @@ from agent.runs import (
     wait_for,
 )
 from agent.runtime.active_run import ActiveRun, Job
-from agent.runtime.conversation import Conversation
 from agent.runtime.inbox import Inbox, Receipt
-from agent.runtime.settings import Settings
+from agent.runtime.run_state import RunState
+from agent.runtime.settings import Setting, Settings
 from agent.runtime.subscribers import Audience, Subscriber, Subscription
 from agent.runtime.worker import Jobs, hire
 from agent.stream import AgentContext, PartialMessage, StreamFn, StreamOptions
@@ -84,15 +85,84 @@ class AgentState:
     error: str = ""
 
 
+def _models(given: Sequence[Model | str]) -> tuple[Model, ...]:
+    return tuple(model for name in given if (model := resolve_model(name)) is not None)
+
+
+def _checked_transport(transport: str) -> str:
+    if transport not in ("", "auto", "sse"):
+        raise ConfigurationError(
+            f'transport must be "auto" or "sse", not {transport!r}: answers come as server-sent events'
+        )
+    return transport or "auto"
+
+
 class Agent:
     """A conversation with a model that can use tools.
 
+    Every option can be left out; `model` is needed by the first prompt at the latest. Times are in seconds.
+    A value that is not allowed raises ConfigurationError, here or where the attribute of that name is set.
+
+    Who answers:
+
+    - `model`: a `Model`, or a name such as "openai/gpt-5-mini". Raises UnknownModelError for a name that its
+      provider does not have.
+    - `fallbacks`: models that go on with a run, one after the other, when the one before can't be reached or
+      refuses for its own reasons. Default: none.
+    - `thinking_level`: how much the model thinks: "off" (the default), "minimal", "low", "medium", "high",
+      "xhigh" or "max". Each request uses the nearest level that its model has.
+    - `thinking_budgets`: tokens for thinking by level, for models that take a budget. Default: the
+      provider's own numbers.
+    - `stream_fn(model, context, options)`: makes the requests, for tests and for models without a provider
+      here. Default: `agent.default_stream_fn`.
+
+    What it works with:
+
+    - `system_prompt`: the text that every request begins with. Default: none.
+    - `tools`: a list of tools, or a `ToolSet`, which is used as it is and not copied. Default: none.
+    - `transcript`: the messages and the usage of an earlier conversation. Default: empty.
+    - `initial_state`: an `AgentState` with a prompt, a model, a level, tools and messages; each of them that
+      is not empty wins over the option of its name.
+    - `name`: shown in events, logs and the names of threads; it need not be unique. Default: "".
+    - `session_id`: names the conversation to providers that cache by it. Default: "", no name.
+
+    How runs go:
+
+    - `hooks`: functions that check, change or stop what a run does; see `Hooks`. Default: none.
+    - `limits`: turns, tokens, money and time after which a run ends; see `Limits`. Default: no limits.
+      `max_cost` with a model of unknown price raises ConfigurationError at the prompt.
+    - `steering_mode`: how many of the messages given to `steer()` enter the conversation at a time:
+      "one-at-a-time" (the default) or "all".
+    - `follow_up_mode`: the same for `follow_up()`.
+    - `park`: True makes a run that has an answer wait for `reply()` or a queued message instead of ending.
+      Default: False.
+    - `transform_context(messages)`: returns the messages to send instead, or None; a shorthand for the hook
+      of that name. What it raises ends the run with an error.
+    - `convert_to_llm(messages)`: returns the messages that a model understands. Default:
+      `default_convert_to_llm`, which leaves out `CustomMessage`. What it raises ends the run with an error.
+    - `compaction`: not supported yet; anything but None raises.
+
+    How requests are made:
+
+    - `get_api_key(provider)`: returns the key for each request, on the run's thread; None or "" for none.
+      Default: the environment variables of the provider. What it raises is the reason shown for the missing
+      key.
+    - `retry`: the waits before each retry; see `RetryPolicy`.
+    - `max_retry_delay`: the longest wait that a server may ask for. A longer one fails at once; None waits
+      however long. Default: 60.
+    - `on_retry(attempt, delay, error_text)`: called before each wait. What it raises is logged.
+    - `on_payload(payload, model)`: gets the body of each request and may return a replacement. What it
+      raises ends the run with an error.
+    - `transport`: "auto" (the default) or "sse". Answers are streamed as server-sent events either way.
+    - `server_tools`: tools that the provider runs itself, in the provider's own form. Default: none.
+    - `server_compaction`: how the provider compacts a long history itself, in the provider's own form.
+      Default: not at all.
+
     Threads: every method may be called from any thread. Runs happen one after the other on one worker
-    thread, which also calls hooks and subscribers, in registration order; it starts with the first prompt
-    and ends when the agent is closed or collected. `_lock` guards the conversation and the acceptance of
-    runs and is never held while user code runs; `_tools_lock` is held while an `update_tools` function
-    runs. The queues have a lock of their own. Waiting for the agent inside one of its own runs raises
-    RuntimeError at once.
+    thread, which also calls hooks and subscribers; it starts with the first prompt and ends when the agent is
+    closed or collected. `_lock` guards the history and the acceptance of runs and is never held while user
+    code runs; `_tools_lock` is held while a function given to `update_tools` runs. The queues have a lock of
+    their own. Waiting for the agent inside one of its own runs raises RuntimeError at once.
     """
 
     def __init__(
@@ -136,7 +206,7 @@ class Agent:
             stream_fn=stream_fn,
             session_id=session_id,
             thinking_budgets=thinking_budgets,
-            transport=transport or "auto",
+            transport=_checked_transport(transport),
             max_retry_delay=max_retry_delay,
             server_tools=tuple(server_tools),
             server_compaction=server_compaction,
@@ -159,7 +229,8 @@ class Agent:
         self._lock = threading.RLock()
         self._tools_lock = threading.RLock()  # a change may make another
         kept = transcript or Transcript()
-        self._conversation = Conversation(self._lock, start.messages or kept.messages, kept.usage)
+        self._history = History(start.messages or kept.messages, self._lock)
+        self._state = RunState(self._lock, self._history, kept.usage)
         self._audience = Audience()
         self._key = object()  # stands for this agent where a reference would keep it alive
         self._idle = threading.Event()
@@ -189,11 +260,11 @@ class Agent:
         """
         with self._lock:
             self._check_free("Wait for it before resuming.")
-            self._conversation.check_nothing_pending()
-            if not self._conversation.messages:
+            self._state.check_nothing_pending()
+            if self._history.last is None:
                 raise NothingToContinueError("no messages to continue from: prompt the agent first")
             self._check_runnable_locked()
-            if not isinstance(self._conversation.messages[-1], AssistantMessage):
+            if not isinstance(self._history.last, AssistantMessage):
                 return self._accept([])
             # What is queued is taken in the same step that accepts the run, so none of it can be lost.
             steering = self._inbox.poll_steering(1)
@@ -266,7 +337,8 @@ class Agent:
         """
         with self._lock:
             self._check_free("Abort it and wait before resetting.")
-            self._conversation.clear()
+            self._history.replace(())
+            self._state.clear()
             self._inbox.clear()
 
     def can_wait(self) -> bool:
@@ -330,11 +402,11 @@ class Agent:
                 self._settings.model,
                 self._settings.thinking_level,
                 self._tools,
-                list(self._conversation.messages),
+                self._history.messages,
                 self._is_streaming(),
-                self._conversation.stream_message,
-                set(self._conversation.running_calls),
-                self._conversation.error,
+                self._state.stream_message,
+                set(self._state.running_calls),
+                self._state.error,
             )
 
     # -- queues ----------------------------------------------------------------------------------------
@@ -399,18 +471,18 @@ class Agent:
     # -- messages and tools ----------------------------------------------------------------------------
 
     def replace_messages(self, messages: Iterable[Message]) -> None:
-        """Set the conversation; a running run keeps its own."""
-        copied = list(messages)
-        with self._lock:
-            self._conversation.messages = copied
+        """Set the conversation. A run in progress goes on with the messages that it has."""
+        self._history.replace(messages)
 
     def append_message(self, message: Message) -> None:
-        """Add to the conversation; a running run keeps its own."""
-        with self._lock:
-            self._conversation.messages.append(message)
+        """Add to the conversation. A run in progress sends it with its next request.
+
+        While tools run, it is added after their results.
+        """
+        self._history.append(message)
 
     def clear_messages(self) -> None:
-        """Empty the conversation; a running run keeps its own."""
+        """Empty the conversation. A run in progress goes on with the messages that it has."""
         self.replace_messages(())
 
     def update_tools(self, change: Callable[[ToolSet], object]) -> None:
@@ -428,7 +500,7 @@ class Agent:
         with the model's own arguments.
         """
         with self._lock:
-            return [] if self._is_streaming() else self._conversation.pending_calls()
+            return [] if self._is_streaming() else self._state.pending_calls()
 
     def resolve_tool_calls(self, *resolutions: ToolResolution) -> None:
         """Answer some or all pending calls; then `resume()` goes on once none is left.
@@ -438,7 +510,8 @@ class Agent:
         """
         with self._lock:
             self._check_free("Wait for it before resolving calls.")
-            self._conversation.resolve(resolutions)
+            pending = self._history.pending()
+            self._history.answer(pending, pending.answered(resolutions))
 
     def resolve_pending(self, resolve: Callable[[ToolCall], Any]) -> None:
         """Answer all pending calls with what `resolve(call)` returns: text, blocks or a ToolResult.
@@ -449,17 +522,17 @@ class Agent:
         advice = "Wait for it before resolving calls."
         with self._lock:
             self._check_free(advice)
-            pending, calls = self._conversation.pending(), self._conversation.pending_calls()
+            pending, calls = self._history.pending(), self._state.pending_calls()
         results = resolved_by(calls, resolve)
         with self._lock:
             self._check_free(advice)
-            self._conversation.answer(pending, results)
+            self._history.answer(pending, results)
 
     @property
     def transcript(self) -> Transcript:
         """The conversation and what it has cost, to go on with in another agent or process."""
         with self._lock:
-            return self._conversation.transcript()
+            return Transcript(tuple(self._history.messages), self._state.usage)
 
     # -- side queries ----------------------------------------------------------------------------------
 
@@ -485,17 +558,7 @@ class Agent:
         chosen = resolve_model(model) or settings.model
         if chosen is None:
             raise ConfigurationError("no model selected: the agent has none, and none was given")
-        config = replace(
-            replace(settings, model=chosen).loop_config(CancelToken(), None),
-            reasoning=reasoning or settings.thinking_level,
-            transform_context=None,
-            on_payload=None,
-            on_retry=None,
-            server_tools=(),
-            server_compaction=None,
-            hooks=None,
-            limits=None,
-        )
+        config = settings.side_query_config(chosen, reasoning, CancelToken())
         query = SideQuery(
             settings.system_prompt,
             _as_messages(messages or []),
@@ -507,104 +570,31 @@ class Agent:
 
     # -- settings: a change is for the next run --------------------------------------------------------
 
-    @property
-    def model(self) -> Model | None:
-        """The model; a name is looked up when set."""
-        return self._settings.model
-
-    @model.setter
-    def model(self, model: Model | str | None) -> None:
-        self._set(model=resolve_model(model))
-
-    @property
-    def fallbacks(self) -> tuple[Model, ...]:
-        """The models that go on with a run, one after the other, when the one before can't be reached."""
-        return self._settings.fallbacks
-
-    @fallbacks.setter
-    def fallbacks(self, fallbacks: Sequence[Model | str]) -> None:
-        self._set(fallbacks=_models(fallbacks))
-
-    @property
-    def system_prompt(self) -> str:
-        """What every request begins with."""
-        return self._settings.system_prompt
-
-    @system_prompt.setter
-    def system_prompt(self, text: str) -> None:
-        self._set(system_prompt=text)
-
-    @property
-    def thinking_level(self) -> str:
-        """The level asked for; each request clamps it to what the model offers."""
-        return self._settings.thinking_level
-
-    @thinking_level.setter
-    def thinking_level(self, level: str) -> None:
-        self._set(thinking_level=level)
-
-    @property
-    def stream_fn(self) -> StreamFn | None:
-        """The agent's own stream function; None means `agent.default_stream_fn`."""
-        return self._settings.stream_fn
-
-    @stream_fn.setter
-    def stream_fn(self, stream_fn: StreamFn | None) -> None:
-        self._set(stream_fn=stream_fn)
-
-    @property
-    def session_id(self) -> str:
-        """Names the conversation to providers that cache by it."""
-        return self._settings.session_id
-
-    @session_id.setter
-    def session_id(self, session_id: str) -> None:
-        self._set(session_id=session_id)
-
-    @property
-    def thinking_budgets(self) -> Mapping[str, int] | None:
-        """Tokens for thinking by level, for models that take a budget."""
-        return self._settings.thinking_budgets
-
-    @thinking_budgets.setter
-    def thinking_budgets(self, budgets: Mapping[str, int] | None) -> None:
-        self._set(thinking_budgets=budgets)
-
-    @property
-    def transport(self) -> str:
-        """The preferred transport: `auto`, `sse` or `websocket`."""
-        return self._settings.transport
-
-    @transport.setter
-    def transport(self, transport: str) -> None:
-        self._set(transport=transport)
-
-    @property
-    def max_retry_delay(self) -> float | None:
-        """The longest wait a server may ask for, in seconds; a longer one fails at once. None: no bound."""
-        return self._settings.max_retry_delay
-
-    @max_retry_delay.setter
-    def max_retry_delay(self, seconds: float | None) -> None:
-        self._set(max_retry_delay=seconds)
-
-    @property
-    def server_tools(self) -> Sequence[Any]:
-        """Tools that the provider runs itself."""
-        return self._settings.server_tools
-
-    @server_tools.setter
-    def server_tools(self, tools: Sequence[Any]) -> None:
-        self._set(server_tools=tuple(tools))
-
-    @property
-    def server_compaction(self) -> Any:
-        """How the provider may compact the history itself."""
-        return self._settings.server_compaction
-
-    @server_compaction.setter
-    def server_compaction(self, compaction: Any) -> None:
-        self._set(server_compaction=compaction)
+    model: Setting[Model | None, Model | str | None] = Setting(
+        "The model; a name is looked up when it is set.", resolve_model
+    )
+    fallbacks: Setting[tuple[Model, ...], Sequence[Model | str]] = Setting(
+        "The models that go on with a run when the one before can't be reached.", _models
+    )
+    system_prompt: Setting[str, str] = Setting("The text that every request begins with.")
+    thinking_level: Setting[str, str] = Setting(
+        "The level asked for; each request clamps it to what its model offers."
+    )
+    stream_fn: Setting[StreamFn | None, StreamFn | None] = Setting(
+        "The agent's own stream function; None means `agent.default_stream_fn`."
+    )
+    session_id: Setting[str, str] = Setting("Names the conversation to providers that cache by it.")
+    thinking_budgets: Setting[Mapping[str, int] | None, Mapping[str, int] | None] = Setting(
+        "Tokens for thinking by level, for models that take a budget."
+    )
+    transport: Setting[str, str] = Setting('How answers are streamed: "auto" or "sse".', _checked_transport)
+    max_retry_delay: Setting[float | None, float | None] = Setting(
+        "The longest wait that a server may ask for, in seconds; None for any."
+    )
+    server_tools: Setting[Sequence[Any], Sequence[Any]] = Setting(
+        "Tools that the provider runs itself.", tuple
+    )
+    server_compaction: Setting[Any, Any] = Setting("How the provider compacts the history itself.")
 
     @property
     def steering_mode(self) -> str:
@@ -640,9 +630,9 @@ class Agent:
         with self._lock:
             reply = "reply(), " if self._parks else ""
             self._check_free(f"Use {reply}steer() or follow_up(), or wait for it.")
-            self._conversation.check_nothing_pending()
+            self._state.check_nothing_pending()
             self._check_runnable_locked()
-            if not prompts and not self._conversation.messages:
+            if not prompts and self._history.last is None:
                 raise NothingToContinueError("no messages to send: the prompt and the conversation are empty")
             return self._accept(prompts, output=output)
 
@@ -651,7 +641,7 @@ class Agent:
     ) -> Run:
         """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made."""
         job = self._new_job(prompts, skip_first_steering, output)
-        self._conversation.error = ""
+        self._state.error = ""
         if self._active is None:
             self._launch(job)
         else:
@@ -677,7 +667,7 @@ class Agent:
         try:
             self._stream_fn_of(self._settings)
         except ConfigurationError as error:
-            self._conversation.error = str(error)
+            self._state.error = str(error)
             raise
         if self._jobs is None:
             self._hire()
@@ -707,6 +697,8 @@ class Agent:
         stream_fn = self._stream_fn_of(self._settings)
         if output is not None:
             output.takes_schema = _schema_test_of(stream_fn)
+        model = self._settings.model
+        assert model is not None  # checked
         metadata = new_metadata(self._key, self.name)
         context = contextvars.copy_context()
         context.run(enter_run, metadata, self._key)
@@ -714,6 +706,7 @@ class Agent:
             run=Run(metadata, self._key),
             prompts=prompts,
             settings=self._settings,
+            model=model,
             stream_fn=stream_fn,
             tools=self._tools,
             context=context,
@@ -732,11 +725,12 @@ class Agent:
     def _launch(self, job: Job) -> None:
         """Hand an accepted job to the worker. Called under the lock."""
         self._active = job
-        self._conversation.stream_message = None
+        self._history.begin_run()
+        self._state.stream_message = None
         self._idle.clear()
         if self._parks:
             self._inbox.open_replies()
-        active = ActiveRun(job, self._conversation, self._inbox, self._audience)
+        active = ActiveRun(job, self._history, self._state, self._inbox, self._audience)
         assert self._jobs is not None
         self._jobs.put(lambda: self._work(active))
 
@@ -751,7 +745,8 @@ class Agent:
     def _finish(self, active: ActiveRun) -> None:
         """Settle a run, and start the one that waits or be idle, in one step."""
         with self._lock:
-            self._conversation.end_run()
+            self._history.end_run()
+            self._state.end_run()
             self._inbox.close_replies()
             self._active, waiting, self._waiting = None, self._waiting, None
             active.settle()
@@ -796,10 +791,6 @@ def _as_message(message: Any) -> Message:
     if not hasattr(message, "role"):
         raise ConfigurationError(f"a message must be text or a message object, not {type(message).__name__}")
     return message  # type: ignore[no-any-return]
-
-
-def _models(given: Sequence[Model | str]) -> tuple[Model, ...]:
-    return tuple(model for name in given if (model := resolve_model(name)) is not None)
 
 
 def _refuse_unsupported(**options: Any) -> None:

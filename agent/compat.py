@@ -23,7 +23,8 @@ from agent.events import Event, ToolExecutionEnd
 from agent.hooks import Hooks, ToolCallInfo, ToolDecision
 from agent.limits import Limits
 from agent.loop.config import LoopConfig
-from agent.loop.history import Record
+from agent.loop.history import History
+from agent.loop.recorder import RunRecorder
 from agent.loop.tool_call import Batch
 from agent.loop.tool_scheduler import run_batch
 from agent.messages import AssistantMessage, Message, TextContent, ToolCall, default_convert_to_llm
@@ -112,12 +113,12 @@ class ToolExecutor:
         if not calls:
             return [], list(messages), False
         events: list[Event] = []
-        record = Record(messages, LoopConfig(_NO_MODEL), events.append)
+        recorder = RunRecorder(History(messages), LoopConfig(_NO_MODEL), events.append)
         tools = ToolSet([self._beside_others(item) for item in self.tools])
         batch = Batch(calls, 1, tools, Hooks(before_tool=self._gate), cancel, None)
         prepared = batch.prepare(answer.message, answer.argument_errors)
-        _, ends = run_batch(batch, prepared, record, Limits(parallel_tools=None))
-        return _in_call_order(calls, events), record.messages, ends
+        _, ends = run_batch(batch, prepared, recorder, Limits(parallel_tools=None))
+        return _in_call_order(calls, events), recorder.history.messages, ends
 
     def _by_its_name(self, call: ToolCall) -> ToolCall:
         name = self._names.get(call.name.lower(), call.name)

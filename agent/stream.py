@@ -200,15 +200,35 @@ class AgentContext:
     tools: Any = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StreamOptions:
     """How a request is to be made. A stream function reads what it understands and ignores the rest.
 
-    Waits are in seconds. `cancel` must be obeyed: it is how `abort()` reaches a request. `reasoning` is a
-    thinking level already fit for the model, empty for "no opinion". `api_key_error` says why there is no
-    key. `on_payload(payload, model)` may return a replacement of the request body. `timeout` is the longest
-    silence of the server; any byte restarts it. `output_schema` is a JSON schema, of an object, that the
-    answer in text is to have; it is left out where the server does not take one.
+    The one list of request options: `LoopConfig` and the settings of an agent inherit it, and the loop makes
+    each request's options from theirs. The fields up to `output_schema` are set anew for each request. Times
+    are in seconds.
+
+    - `cancel`: the stop signal; it must be obeyed, since it is how `abort()` reaches a request.
+    - `api_key`: the key for the model's provider; empty means that the provider looks for one itself.
+    - `api_key_error`: why `get_api_key` gave no key; shown if the provider finds none either.
+    - `refresh_api_key(provider)`: asks for another key after the server rejected this one; "" for none.
+    - `reasoning`: the thinking level, one that the model has; "" leaves the choice to the server.
+    - `tool_choice`: "auto", "none", "required" or a tool's name; "" leaves it to the server.
+    - `output_schema`: a JSON schema of an object that an answer in text must match; left out where the
+      server takes none.
+    - `session_id`: names the conversation to providers that cache by it.
+    - `thinking_budgets`: tokens for thinking by level, for models that take a budget.
+    - `transport`: "auto" or "sse".
+    - `max_tokens`, `temperature`: as the provider defines them; None leaves them to the server.
+    - `headers`: additional HTTP headers.
+    - `server_tools`: tools that the provider runs itself, in the provider's form.
+    - `server_compaction`: how the provider compacts the history itself, in the provider's form.
+    - `cache_retention`: "" or "short" for the provider's usual time, "long" for its longest, "none" for none.
+    - `retry`: the waits before a request is sent again.
+    - `max_retry_delay`: the longest wait that a server may ask for; a longer one fails at once. None: any.
+    - `on_retry(attempt, delay, error_text)`: called before each wait.
+    - `on_payload(payload, model)`: may return a replacement of the request body.
+    - `timeout`: the longest silence of the server; any byte restarts it. None: the provider's default.
     """
 
     cancel: CancelToken = field(default_factory=CancelToken)
@@ -216,13 +236,14 @@ class StreamOptions:
     api_key_error: str = ""
     refresh_api_key: Callable[[str], str | None] | None = None
     reasoning: str = ""
-    thinking_budgets: Mapping[str, int] | None = None
+    tool_choice: str = ""
+    output_schema: Mapping[str, Any] | None = None
     session_id: str = ""
+    thinking_budgets: Mapping[str, int] | None = None
     transport: str = "auto"
     max_tokens: int | None = None
     temperature: float | None = None
     headers: Mapping[str, str] | None = field(default=None, repr=False)
-    tool_choice: str = ""
     server_tools: Sequence[Any] = ()
     server_compaction: Any = None
     cache_retention: str = ""
@@ -231,7 +252,6 @@ class StreamOptions:
     on_retry: Callable[[int, float, str], object] | None = None
     on_payload: Callable[[dict[str, Any], Model], dict[str, Any] | None] | None = None
     timeout: float | None = None
-    output_schema: Mapping[str, Any] | None = None
 
 
 StreamFn: TypeAlias = Callable[[Model, AgentContext, StreamOptions], Iterator[StreamEvent]]

@@ -111,10 +111,10 @@ def _class(name: str, cls: type) -> Iterator[str]:
     yield _doc(cls)
     for member_name, member in vars(cls).items():
         if not member_name.startswith("_") or (member_name in _OPERATORS and member.__doc__):
-            yield from _member(name, member_name, member)
+            yield from _member(name, member_name, member, vars(cls).get("__annotations__", {}))
 
 
-def _member(owner: str, name: str, member: Any) -> Iterator[str]:
+def _member(owner: str, name: str, member: Any, annotations: dict[str, str]) -> Iterator[str]:
     if isinstance(member, property):
         kind = "" if member.fset else "  # read only"
         returns = inspect.signature(member.fget).return_annotation if member.fget else ""
@@ -130,6 +130,19 @@ def _member(owner: str, name: str, member: Any) -> Iterator[str]:
             f"{_signature(function, bound=not isinstance(member, staticmethod))}"
         )
         yield _doc(function)
+
+    elif hasattr(type(member), "__set__") and not inspect.ismemberdescriptor(member):
+        yield f"#### {owner}: {name}"
+        yield _code(f"{name}: {_first_parameter(annotations.get(name, ''))}")
+        yield _doc(member)
+
+
+def _first_parameter(annotation: str) -> str:
+    """`A` of a descriptor annotated as `Setting[A, B]`: the type that is read."""
+    tree = ast.parse(annotation, mode="eval").body
+    if isinstance(tree, ast.Subscript) and isinstance(tree.slice, ast.Tuple):
+        return ast.unparse(tree.slice.elts[0])
+    return annotation
 
 
 def _assigned(module: str, name: str) -> Iterator[str]:

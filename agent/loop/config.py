@@ -1,10 +1,10 @@
-"""Everything the loop needs to know besides the conversation."""
+"""The configuration of the loop: the options of its requests, and what the run is made of besides them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from agent.cancel import CancelToken
@@ -13,85 +13,85 @@ from agent.hooks import Hooks, RunInfo
 from agent.limits import Limits
 from agent.messages import Message, default_convert_to_llm
 from agent.models import Model
-from agent.retry import RetryPolicy
 from agent.runs import RunMetadata
 from agent.stream import AgentContext, StreamOptions
 
 Emit = Callable[[Event], object]
 Poll = Callable[[], Sequence[Message]]
-Mirror = Callable[[Message | None, Message | None], object]
 PrepareAnswer = Callable[[Model, AgentContext, StreamOptions], tuple[AgentContext, StreamOptions]]
 
 
-class News(Protocol):
-    """What comes in from other threads and is to be told by the run's own."""
+class PendingEvents(Protocol):
+    """Events from other threads, for the run's thread to emit."""
 
-    def listen(self, wake: Callable[[], object] | None) -> None:
-        """Call `wake`, on any thread, when there is something to tell; None ends that."""
+    def on_pending(self, wake: Callable[[], object] | None) -> None:
+        """Call `wake`, on any thread, when there are events; None ends that."""
 
-    def tell_news(self) -> None:
-        """Tell what has come in."""
+    def emit_pending(self) -> None:
+        """Emit the events that have come in."""
 
 
-@dataclass(slots=True)
-class LoopConfig:
-    """Everything the loop needs to know besides the context. Durations are in seconds.
+@dataclass(slots=True, kw_only=True)
+class RunOptions(StreamOptions):
+    """What an agent and a bare loop have in common: the options of their requests and of their runs.
 
-    `get_api_key(provider)` gives the key for each request; `get_steering_messages` and
-    `get_follow_up_messages` are polled at the start of a turn and when the run would end,
-    `has_queued_messages` tells without taking. `clock()` is the Unix time and `wait(seconds)` waits and tells
-    whether it was cancelled (by default on `cancel`).
-
-    `mirror(old, new)` hears of every change of the run's messages: one was added (None, new), dropped (old,
-    None) or mended (old, new); `replace_history(messages)` that a hook replaced them all. `park(cancel)` is
-    called where the run would end with an answer: it waits, and returns what to go on with, or nothing.
-    `answer_tools` take the final answer: they are there whatever hooks make of the tools, no gate is asked
-    about them, and an answer that calls nothing else is reviewed like one in words. `prepare_answer(model,
-    context, options)` has the last word on each request. `fallbacks` are models
-    to go on with, one after the other, when the one before can't be reached; `api_key` is for the provider of
-    `model` alone.
+    - `convert_to_llm(messages)`: the messages to send for those of the conversation.
+    - `transform_context(messages)`, `hooks`: see `Hooks`.
+    - `get_api_key(provider)`: the key for each request; None or "" for none.
+    - `limits`: what ends a run early; None for no limits.
+    - `fallbacks`: the models that go on, one after the other, when the one before can't be reached.
+      `api_key` is for the provider of the first model alone.
     """
 
-    model: Model
-    reasoning: str = field(default="", kw_only=True)
-    convert_to_llm: Callable[[list[Message]], Sequence[Message]] | None = field(
-        default=default_convert_to_llm, kw_only=True
-    )
-    transform_context: Callable[[list[Message]], Sequence[Message] | None] | None = field(
-        default=None, kw_only=True
-    )
-    get_api_key: Callable[[str], str | None] | None = field(default=None, kw_only=True)
-    get_steering_messages: Poll | None = field(default=None, kw_only=True)
-    get_follow_up_messages: Poll | None = field(default=None, kw_only=True)
-    has_queued_messages: Callable[[], bool] | None = field(default=None, kw_only=True)
-    should_stop_after_turn: Callable[[RunInfo], bool] | None = field(default=None, kw_only=True)
-    hooks: Hooks | None = field(default=None, kw_only=True)
-    limits: Limits | None = field(default=None, kw_only=True)
-    retry: RetryPolicy = field(default_factory=RetryPolicy, kw_only=True)
-    cancel: CancelToken | None = field(default=None, kw_only=True)
-    clock: Callable[[], float] = field(default=time.time, kw_only=True)
-    wait: Callable[[float], bool] | None = field(default=None, kw_only=True)
-    run: RunMetadata | None = field(default=None, kw_only=True)
-    mirror: Mirror | None = field(default=None, kw_only=True)
-    replace_history: Callable[[Sequence[Message]], object] | None = field(default=None, kw_only=True)
-    park: Callable[[CancelToken], Sequence[Message]] | None = field(default=None, kw_only=True)
-    news: News | None = field(default=None, kw_only=True)
-    answer_tools: Sequence[Any] = field(default=(), kw_only=True)
-    prepare_answer: PrepareAnswer | None = field(default=None, kw_only=True)
-    fallbacks: Sequence[Model] = field(default=(), kw_only=True)
-    api_key: str = field(default="", kw_only=True, repr=False)
-    session_id: str = field(default="", kw_only=True)
-    thinking_budgets: Mapping[str, int] | None = field(default=None, kw_only=True)
-    transport: str = field(default="auto", kw_only=True)
-    max_retry_delay: float | None = field(default=60.0, kw_only=True)
-    server_tools: Sequence[Any] = field(default=(), kw_only=True)
-    server_compaction: Any = field(default=None, kw_only=True)
-    cache_retention: str = field(default="", kw_only=True)
-    headers: Mapping[str, str] | None = field(default=None, kw_only=True, repr=False)
-    temperature: float | None = field(default=None, kw_only=True)
-    max_tokens: int | None = field(default=None, kw_only=True)
-    timeout: float | None = field(default=None, kw_only=True)
-    on_payload: Callable[[dict[str, Any], Model], dict[str, Any] | None] | None = field(
-        default=None, kw_only=True
-    )
-    on_retry: Callable[[int, float, str], object] | None = field(default=None, kw_only=True)
+    convert_to_llm: Callable[[list[Message]], Sequence[Message]] | None = default_convert_to_llm
+    transform_context: Callable[[list[Message]], Sequence[Message] | None] | None = None
+    get_api_key: Callable[[str], str | None] | None = None
+    hooks: Hooks | None = None
+    limits: Limits | None = None
+    fallbacks: Sequence[Model] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class LoopConfig(RunOptions):
+    """Everything the loop needs besides the context. Times are in seconds.
+
+    Takes every field of `StreamOptions` too: they are the template for the options of each request.
+    `reasoning` is the level asked for; each request clamps it to what its model offers.
+
+    - `model`: the model of the first request.
+    - `get_steering_messages`, `get_follow_up_messages`: polled at the start of a turn and where the run would
+      end; `has_queued_messages` looks without taking.
+    - `should_stop_after_turn(info)`: see `Hooks`.
+    - `clock()`: the Unix time. `wait(seconds)`: waits, True when cancelled; by default on `cancel`.
+    - `run`: the metadata that the events carry.
+    - `park(cancel)`: called where the run would end with an answer; waits, and returns the messages to go on
+      with, or none.
+    - `relay`: events of other threads to emit between those of the run.
+    - `answer_tools`: tools that take the final answer. They are offered whatever hooks make of the tools, no
+      gate is asked about them, and an answer that calls nothing else is reviewed like one in words.
+    - `prepare_answer(model, context, options)`: the last change to each request.
+    """
+
+    model: Model = field(kw_only=False)
+    get_steering_messages: Poll | None = None
+    get_follow_up_messages: Poll | None = None
+    has_queued_messages: Callable[[], bool] | None = None
+    should_stop_after_turn: Callable[[RunInfo], bool] | None = None
+    clock: Callable[[], float] = time.time
+    wait: Callable[[float], bool] | None = None
+    run: RunMetadata | None = None
+    park: Callable[[CancelToken], Sequence[Message]] | None = None
+    relay: PendingEvents | None = None
+    answer_tools: Sequence[Any] = ()
+    prepare_answer: PrepareAnswer | None = None
+
+    def __post_init__(self) -> None:
+        if self.cancel is None:  # accepted, since it is how a caller without a signal may say so
+            self.cancel = CancelToken()
+
+    def stream_options(self) -> StreamOptions:
+        """New options for one request, from the template."""
+        return StreamOptions(**{name: getattr(self, name) for name in _REQUEST_FIELDS})
+
+
+_REQUEST_FIELDS = tuple(option.name for option in fields(StreamOptions))

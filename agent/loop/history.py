@@ -1,82 +1,164 @@
-"""The messages and the usage of one run; every event that tells of them passes here."""
+"""The messages of a conversation: one list, which a run extends and an agent shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
-from agent.events import Event, MessageEnd, MessageStart
-from agent.loop.config import Emit, LoopConfig
-from agent.messages import Message
-from agent.usage import ZERO_USAGE
+from agent.errors import ToolCallNotPendingError
+from agent.messages import Message, ToolResultMessage
+from agent.transcript import Pending, find_pending
 
 
-class Record:
-    """What a run was given, said and cost. Used by the run's thread alone.
+class History:
+    """The messages of one conversation, and which of them the current run added.
 
-    `messages` is the whole conversation, `new` what this run added to it. `emit` tells an event that has
-    its time and run already.
+    Owner: an Agent, or the call of `agent_loop` that made it. Threads: `lock` is the owner's and guards
+    everything; every method takes it, so it must be reentrant if the owner calls with the lock held. The
+    run's thread calls the methods of the second group, any thread those of the first.
+
+    Requests send the same list, with two exceptions: a failed answer that is only recorded
+    (`add(send=False)`), and a history that the application replaced while a run is active, which counts from
+    the next run on. From then to the end of the run, the messages to send are a list of their own.
     """
 
-    __slots__ = ("_clock", "_mirror", "_replace", "_run", "emit", "messages", "new", "news", "usage")
+    __slots__ = ("_held", "_is_running", "_lock", "_messages", "_start", "_to_send")
 
-    def __init__(self, history: Sequence[Message], config: LoopConfig, emit: Emit) -> None:
-        self.messages: list[Message] = list(history)
-        self.new: list[Message] = []
-        self.usage = ZERO_USAGE
-        self.news = config.news
-        self._clock = config.clock
-        self._run = config.run
-        self._mirror = config.mirror
-        self._replace = config.replace_history
-        self.emit = emit
+    def __init__(
+        self, messages: Iterable[Message] = (), lock: AbstractContextManager[object] | None = None
+    ) -> None:
+        self._lock = lock or nullcontext()
+        self._messages = list(messages)
+        self._to_send: list[Message] | None = None  # None: the same as `_messages`
+        self._held: list[Message] = []  # appended between a tool call and its result
+        self._start = len(self._messages)
+        self._is_running = False
 
-    def tell(self, event: Event) -> None:
-        """Emit an event, with the time and the run it belongs to."""
-        event.time = self._clock()
-        event.run = self._run
-        self.emit(event)
+    # -- the application's side ------------------------------------------------------------------------
 
-    def announce(self, message: Message) -> None:
-        """Tell and record a message that is whole from the start."""
-        self.tell(MessageStart(message))
-        self.add(message)
-        self.tell(MessageEnd(message))
+    @property
+    def messages(self) -> list[Message]:
+        """A copy of the conversation."""
+        with self._lock:
+            return [*self._messages, *self._held]
 
-    def add(self, message: Message, to_context: bool = True) -> None:
-        """Record a message; without `to_context` it is never sent to a model again."""
-        if to_context:
-            self.messages.append(message)
-        self.new.append(message)
-        if self._mirror is not None:
-            self._mirror(None, message)
+    @property
+    def last(self) -> Message | None:
+        """The newest message."""
+        with self._lock:
+            newest = self._held or self._messages
+            return newest[-1] if newest else None
+
+    def append(self, message: Message) -> None:
+        """Add a message from outside. The current run sends it with its next request.
+
+        While calls run it is held back until all of them have results, so that none comes in between.
+        """
+        with self._lock:
+            if self._is_running and find_pending(self._sent_messages()):
+                self._held.append(message)
+            else:
+                self._append(message)
+
+    def replace(self, messages: Iterable[Message]) -> None:
+        """Set the conversation. The current run goes on with the messages that it has."""
+        copied = list(messages)
+        with self._lock:
+            if self._is_running and self._to_send is None:
+                self._to_send = self._messages
+            self._messages, self._held = copied, []
+            self._start = len(copied)
+
+    def pending(self) -> Pending:
+        """The calls that no result answers yet."""
+        with self._lock:
+            return find_pending(self._messages)
+
+    def answer(self, pending: Pending, results: Iterable[Message]) -> None:
+        """Add the results of pending calls. Raises ToolCallNotPendingError if one has a result by now."""
+        with self._lock:
+            now = find_pending(self._messages)
+            if now.message is not pending.message or now.positions != pending.positions:
+                raise ToolCallNotPendingError("the calls were answered while they were being resolved")
+            self._messages.extend(results)
+
+    # -- the run's side --------------------------------------------------------------------------------
+
+    def begin_run(self) -> None:
+        """Count what is added from here on as new."""
+        with self._lock:
+            self._start = len(self._messages)
+            self._is_running = True
+
+    def end_run(self) -> None:
+        """End the run: what it sent is again the conversation itself."""
+        with self._lock:
+            self._flush()
+            self._to_send = None
+            self._is_running = False
+
+    def to_send(self) -> list[Message]:
+        """A copy of the messages that the next request sends."""
+        with self._lock:
+            self._flush()
+            return list(self._sent_messages())
+
+    @property
+    def new(self) -> tuple[Message, ...]:
+        """The messages since the run began, or since its history was replaced."""
+        with self._lock:
+            self._flush()
+            return tuple(self._messages[self._start :])
+
+    def add(self, message: Message, send: bool = True) -> None:
+        """Add a message of the run. Without `send` this run never sends it."""
+        with self._lock:
+            if not isinstance(message, ToolResultMessage):
+                self._flush()
+            if send:
+                self._append(message)
+                return
+            if self._to_send is None:
+                self._to_send = list(self._messages)
+            self._messages.append(message)
 
     def drop(self, message: Message) -> None:
-        """Take a message back."""
-        _replace_last(self.messages, message, ())
-        _replace_last(self.new, message, ())
-        if self._mirror is not None:
-            self._mirror(message, None)
+        """Remove a message that the run added."""
+        self._substitute(message, ())
 
     def swap(self, old: Message, new: Message) -> None:
-        """Put a mended message in the place of another."""
-        _replace_last(self.messages, old, (new,))
-        _replace_last(self.new, old, (new,))
-        if self._mirror is not None:
-            self._mirror(old, new)
+        """Put a repaired message in the place of another."""
+        self._substitute(old, (new,))
 
-    def replace_all(self, messages: Sequence[Message]) -> None:
-        """Begin anew with another history; `new` counts from here on."""
-        self.messages = list(messages)
-        self.new = []
-        if self._replace is not None:
-            self._replace(tuple(self.messages))
+    def restart(self, messages: Sequence[Message]) -> None:
+        """Replace the conversation and what the run sends; `new` counts from here on."""
+        with self._lock:
+            self._messages, self._to_send = list(messages), None
+            self._start = len(self._messages)
 
-    def now_ms(self) -> int:
-        """The time, as messages state it."""
-        return int(self._clock() * 1000)
+    # -- with the lock held ----------------------------------------------------------------------------
+
+    def _sent_messages(self) -> list[Message]:
+        return self._messages if self._to_send is None else self._to_send
+
+    def _append(self, message: Message) -> None:
+        self._messages.append(message)
+        if self._to_send is not None:
+            self._to_send.append(message)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, []
+        for message in held:
+            self._append(message)
+
+    def _substitute(self, old: Message, new: Sequence[Message]) -> None:
+        with self._lock:
+            _substitute_last(self._messages, old, new)
+            if self._to_send is not None:
+                _substitute_last(self._to_send, old, new)
 
 
-def _replace_last(messages: list[Message], old: Message, new: Sequence[Message]) -> None:
+def _substitute_last(messages: list[Message], old: Message, new: Sequence[Message]) -> None:
     for position in range(len(messages) - 1, -1, -1):
         if messages[position] is old:
             messages[position : position + 1] = new

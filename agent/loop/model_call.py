@@ -14,7 +14,7 @@ from agent.hook_types import RequestUpdate
 from agent.hooks import Hooks
 from agent.limits import TIME_IS_UP
 from agent.loop.config import LoopConfig
-from agent.loop.history import Record
+from agent.loop.recorder import RunRecorder
 from agent.messages import AssistantMessage, Message, TextContent
 from agent.retry import ABORTED_TEXT
 from agent.stream import (
@@ -77,7 +77,7 @@ class Asker:
         "_config",
         "_hooks",
         "_off_level",
-        "_record",
+        "_recorder",
         "_reviewed",
         "_stream_fn",
         "answer_tools",
@@ -89,7 +89,7 @@ class Asker:
         config: LoopConfig,
         hooks: Hooks,
         stream_fn: StreamFn,
-        record: Record,
+        recorder: RunRecorder,
         cancel: CancelToken,
         off_level: str = "",
     ) -> None:
@@ -97,7 +97,7 @@ class Asker:
         self._config = config
         self._hooks = hooks
         self._stream_fn = stream_fn
-        self._record = record
+        self._recorder = recorder
         self._cancel = cancel
         self._off_level = off_level
         self._reviewed = bool(hooks.output_guardrails) or hooks.candidate_answer is not None
@@ -125,12 +125,12 @@ class Asker:
             broken = answer.broke_inside_a_call
             if not broken and not answer.is_empty:
                 return answer
-            self._record.drop(answer.message)
+            self._recorder.history.drop(answer.message)
             attempt, delay = next(broken_waits if broken else empty_waits, (0, 0.0))
             if not attempt:
                 return answer
             empty_left -= not broken
-            self._record.tell(StreamRetry(attempt, answer.message.error_message or _EMPTY))
+            self._recorder.emit(StreamRetry(attempt, answer.message.error_message or _EMPTY))
             if wait(delay) and broken:
                 return answer
 
@@ -138,7 +138,7 @@ class Asker:
         self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None, may_be_empty: bool
     ) -> Answer:
         """The answer to the messages on record; `request` constrains this one."""
-        timestamp = self._record.now_ms()
+        timestamp = self._recorder.now_ms()
         if self._cancel.is_set():
             return self.finish([], StreamError(ABORTED_TEXT, "aborted"), timestamp, may_be_empty)
         try:
@@ -172,11 +172,11 @@ class Asker:
             message = replace(message, stop_reason="error", error_message=f"{_EMPTY} again and again")
         if message.stop_reason == "aborted" and self._cancel.reason == TIME_IS_UP:
             message = replace(message, error_message="the time limit of the run (max_seconds) was reached")
-        self._record.usage += message.usage
+        self._recorder.usage += message.usage
         if end is None:
             return Answer(message, built.argument_errors, recorded=False)
         if not log:
-            self._record.tell(MessageStart(PartialMessage(log, 0)))
+            self._recorder.emit(MessageStart(PartialMessage(log, 0)))
         answer = Answer(message, built.argument_errors, recorded=False)
         if self._reviewed and self.is_final(message):
             answer.held = True
@@ -196,8 +196,8 @@ class Asker:
     def record(self, answer: Answer) -> None:
         """Make the answer part of the conversation."""
         answer.recorded, answer.held = True, False
-        self._record.add(answer.message)
-        self._record.tell(MessageEnd(answer.message))
+        self._recorder.history.add(answer.message)
+        self._recorder.emit(MessageEnd(answer.message))
 
     def _guarded(self, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
         """The events of the stream function; whatever it raises becomes its error event."""
@@ -211,7 +211,7 @@ class Asker:
         self, events: Iterable[StreamEvent], log: list[StreamEvent]
     ) -> StreamDone | StreamError | None:
         """Tell the events and keep them in the log; the terminal one, or None when the stream just ended."""
-        emit, is_cancelled = self._record.emit, self._cancel.is_set
+        emit, is_cancelled = self._recorder.forward, self._cancel.is_set
         clock, run = self._config.clock, self._config.run
         for event in events:
             kind = type(event)
@@ -250,13 +250,13 @@ class Asker:
         return context, options
 
     def _messages(self) -> Sequence[Message]:
-        messages: Sequence[Message] = self._record.messages
+        messages = self._recorder.history.to_send()
         if self._hooks.transform_context is not None:
             changed = self._hooks.transform_context(list(messages))
-            messages = messages if changed is None else changed
+            messages = messages if changed is None else list(changed)
         if self._config.convert_to_llm is None:
             raise ConfigurationError("no ConvertToLLM function configured: set convert_to_llm")
-        return list(self._config.convert_to_llm(list(messages)))
+        return list(self._config.convert_to_llm(messages))
 
     def _options(self) -> StreamOptions:
         config = self._config
@@ -269,27 +269,13 @@ class Asker:
             except Exception as error:
                 key_error = str(error) or type(error).__name__
         level = clamp_thinking_level(config.reasoning, self.model.available_thinking_levels)
-        return StreamOptions(
-            cancel=self._cancel,
-            api_key=key,
-            api_key_error=key_error,
-            refresh_api_key=_refresher(config.get_api_key),
-            reasoning=self._off_level if level == "off" else level,
-            thinking_budgets=config.thinking_budgets,
-            session_id=config.session_id,
-            transport=config.transport,
-            max_tokens=config.max_tokens,
-            temperature=config.temperature,
-            headers=config.headers,
-            server_tools=config.server_tools,
-            server_compaction=config.server_compaction,
-            cache_retention=config.cache_retention,
-            retry=config.retry,
-            max_retry_delay=config.max_retry_delay,
-            on_retry=_logged(config.on_retry),
-            on_payload=config.on_payload,
-            timeout=config.timeout,
-        )
+        options = config.stream_options()
+        options.cancel = self._cancel
+        options.api_key, options.api_key_error = key, key_error
+        options.refresh_api_key = _refresher(config.get_api_key)
+        options.reasoning = self._off_level if level == "off" else level
+        options.on_retry = _logged(config.on_retry)
+        return options
 
 
 def _constrain(context: AgentContext, options: StreamOptions, request: RequestUpdate, tools: ToolSet) -> None:

@@ -40,9 +40,9 @@ from agent.events import (
 from agent.hook_types import InputInfo, OutputInfo, RequestUpdate, TurnUpdate, tool_set
 from agent.hooks import Hooks, RunInfo, merge_hooks
 from agent.limits import TIME_IS_UP, Limits, Stopwatch
-from agent.loop.config import Emit, LoopConfig, Mirror, Poll
+from agent.loop.config import Emit, LoopConfig, Poll
 from agent.loop.fallback import Fallbacks
-from agent.loop.history import Record
+from agent.loop.history import History
 from agent.loop.hook_calls import (
     RunFailed,
     check_input,
@@ -53,6 +53,7 @@ from agent.loop.hook_calls import (
     says_stop,
 )
 from agent.loop.model_call import Answer, Asker
+from agent.loop.recorder import RunRecorder
 from agent.loop.tool_runner import Outcome, ToolRunner
 from agent.messages import (
     AssistantMessage,
@@ -73,7 +74,6 @@ __all__ = [
     "AUTO_RESUME_MARKER",
     "Emit",
     "LoopConfig",
-    "Mirror",
     "Poll",
     "agent_loop",
     "agent_loop_continue",
@@ -102,7 +102,7 @@ def agent_loop(
     No prompts is allowed: the context is answered as it is. Raises ConfigurationError, before any event, for
     limits that can't be kept.
     """
-    return _Loop(context, config, stream_fn, emit).run(prompts)
+    return run_on_history(History(context.messages), prompts, context, config, stream_fn, emit)
 
 
 def agent_loop_continue(
@@ -114,7 +114,19 @@ def agent_loop_continue(
     """
     if not context.messages:
         raise NothingToContinueError("cannot continue: no messages in context")
-    return _Loop(context, config, stream_fn, emit).run(())
+    return run_on_history(History(context.messages), (), context, config, stream_fn, emit)
+
+
+def run_on_history(
+    history: History,
+    prompts: Sequence[Message],
+    context: AgentContext,
+    config: LoopConfig,
+    stream_fn: StreamFn,
+    emit: Emit,
+) -> list[Message]:
+    """Run the prompts on a history that the caller keeps; the messages of `context` are not used."""
+    return _Loop(history, context, config, stream_fn, emit).run(prompts)
 
 
 def ask_once(context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emit: Emit) -> AssistantMessage:
@@ -122,16 +134,18 @@ def ask_once(context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emi
 
     The level goes out as `off` where the loop would send nothing: a side question means it.
     """
-    record = Record(context.messages, config, emit)
+    recorder = RunRecorder(History(context.messages), config, emit)
     hooks = config.hooks or Hooks(transform_context=config.transform_context)
-    asker = Asker(config, hooks, stream_fn, record, config.cancel or CancelToken(), off_level="off")
+    asker = Asker(config, hooks, stream_fn, recorder, config.cancel or CancelToken(), off_level="off")
     return asker.ask(context.system_prompt, ToolSet(context.tools), None, may_be_empty=True).message
 
 
 class _Loop:
     """The state of one run. Used by one thread, once."""
 
-    def __init__(self, context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emit: Emit) -> None:
+    def __init__(
+        self, history: History, context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emit: Emit
+    ) -> None:
         self.config = config
         self.limits = config.limits or Limits()
         for model in (config.model, *config.fallbacks):
@@ -149,10 +163,10 @@ class _Loop:
         self.cancel = self.aborted if self.limits.max_seconds is None else self.aborted.child()
         self.stopwatch = Stopwatch(self.limits.max_seconds, self.cancel)
         self.wait = config.wait or self.cancel.wait
-        self.record = Record(context.messages, config, emit)
-        self.asker = Asker(config, self.hooks, stream_fn, self.record, self.cancel)
+        self.recorder = RunRecorder(history, config, emit)
+        self.asker = Asker(config, self.hooks, stream_fn, self.recorder, self.cancel)
         self.tool_runner = ToolRunner(
-            config, self.hooks, self.limits, self.record, self.cancel, self.aborted, self.asker.answer_tools
+            config, self.hooks, self.limits, self.recorder, self.cancel, self.aborted, self.asker.answer_tools
         )
         self.system_prompt = context.system_prompt
         self.tools = context.tools if isinstance(context.tools, ToolSet) else ToolSet(context.tools or ())
@@ -168,25 +182,25 @@ class _Loop:
     # -- the run ---------------------------------------------------------------------------------------
 
     def run(self, prompts: Sequence[Message]) -> list[Message]:
-        self.record.tell(AgentStart())
+        self.recorder.emit(AgentStart())
         self.stopwatch.start()
         try:
             stop = self._stop_of_run(prompts)
         finally:
             self.stopwatch.stop()
         error, cause = (self.error, self.cause) if stop == "error" else ("", None)
-        new = self.record.new
-        self.record.tell(AgentEnd(tuple(new), stop, error, self.pending, cause))
+        new = self.recorder.history.new
+        self.recorder.emit(AgentEnd(new, stop, error, self.pending, cause))
         if self.cancel is not self.aborted:
             self.cancel.cancel("the run has ended")  # or it stays registered with the caller's
-        return new
+        return list(new)
 
     def _stop_of_run(self, prompts: Sequence[Message]) -> Stop:
         try:
             self._check_input(prompts)
-            self.record.tell(TurnStart())
+            self.recorder.emit(TurnStart())
             for prompt in prompts:
-                self.record.announce(prompt)
+                self.recorder.add_whole(prompt)
             stop = self._turns(self._poll_steering())
         except RunFailed as failure:
             self.error, self.cause, stop = str(failure), failure.cause, "error"
@@ -196,18 +210,18 @@ class _Loop:
 
     def _check_input(self, prompts: Sequence[Message]) -> None:
         if prompts and self.hooks.input_guardrails:
-            info = InputInfo(list(self.record.messages), list(prompts), self.config.run, self.cancel)
+            info = InputInfo(self.recorder.history.to_send(), list(prompts), self.config.run, self.cancel)
             check_input(self.hooks, info)
 
     def _turns(self, entering: Sequence[Message]) -> Stop:
         """One turn after the other while there is work; why it stopped."""
         while True:
             for message in entering:
-                self.record.announce(message)
+                self.recorder.add_whole(message)
             step = self._turn()
             if isinstance(step, str):
                 return step
-            self.record.tell(TurnStart())
+            self.recorder.emit(TurnStart())
             entering = step
 
     def _turn(self) -> Sequence[Message] | Stop:
@@ -228,7 +242,7 @@ class _Loop:
                 self._discard()
                 return self._next(None, Outcome(), retry)
         outcome = self.tool_runner.run(answer, tools, self.turns)
-        self.record.tell(TurnEnd(message, outcome.results, self.record.usage))
+        self.recorder.emit(TurnEnd(message, outcome.results, self.recorder.usage))
         return self._next(message, outcome)
 
     # -- an answer without tool calls, before it counts ------------------------------------------------
@@ -236,9 +250,9 @@ class _Loop:
     def _review(self, answer: Answer) -> RequestUpdate | None:
         """Record an answer that is accepted; else the constraint to ask again with."""
         message = with_calls_as_text(answer.message)
-        info = OutputInfo(message, self.config.run, self.turns, self.record.usage, self.cancel)
+        info = OutputInfo(message, self.config.run, self.turns, self.recorder.usage, self.cancel)
         try:
-            retry = review(self.hooks, info, self.record.messages)
+            retry = review(self.hooks, info, self.recorder.history.to_send())
         except RunFailed:
             self._discard()
             raise
@@ -247,8 +261,8 @@ class _Loop:
         return retry
 
     def _discard(self) -> None:
-        self.record.tell(CandidateDiscarded(self.turns))
-        self.record.tell(TurnEnd(None, (), self.record.usage))
+        self.recorder.emit(CandidateDiscarded(self.turns))
+        self.recorder.emit(TurnEnd(None, (), self.recorder.usage))
 
     # -- after a turn ----------------------------------------------------------------------------------
 
@@ -297,7 +311,7 @@ class _Loop:
 
     def _limit(self) -> Literal["max_turns", "budget"] | None:
         """The limit that is reached; in the order turns, tokens, money, time."""
-        limit = self.limits.reached(self.turns - self.turns_at_input, self.record.usage)
+        limit = self.limits.reached(self.turns - self.turns_at_input, self.recorder.usage)
         if limit is None and self.limits.max_seconds is not None and self.cancel.reason == TIME_IS_UP:
             return "budget"
         return limit
@@ -307,7 +321,7 @@ class _Loop:
     ) -> Sequence[Message] | Stop:
         """End the run at a limit, or let the model say one last thing if it was in the midst of its work."""
         if limit == "max_turns":
-            self.record.tell(MaxTurnsReached(self.turns))
+            self.recorder.emit(MaxTurnsReached(self.turns))
         if not self.limits.final_answer or ending is not None or self.cancel.is_set():
             return limit
         takes_answer = [tool.name for tool in self.config.answer_tools]
@@ -320,7 +334,7 @@ class _Loop:
         park = self.config.park
         if park is None or ending != "end_turn" or self._limit_after_reply() is not None:
             return ending
-        self.record.tell(AgentParked(park_payload(self.hooks, info)))
+        self.recorder.emit(AgentParked(park_payload(self.hooks, info)))
         self.stopwatch.stop()  # nobody works while it waits
         entering = park(self.cancel)
         self.stopwatch.start()
@@ -332,7 +346,7 @@ class _Loop:
 
     def _limit_after_reply(self) -> str | None:
         turns = 0 if self.limits.turns_since_input else self.turns
-        return self.limits.reached(turns, self.record.usage)
+        return self.limits.reached(turns, self.recorder.usage)
 
     def _apply(self, update: TurnUpdate | None, retry: RequestUpdate | None) -> None:
         """Change what the rest of the run is made with; a retry's constraint wins over an update's."""
@@ -351,16 +365,15 @@ class _Loop:
             self.limits.check_model(model)
             self.asker.model = model
         if update.messages is not None:
-            self.record.replace_all(update.messages)
+            self.recorder.history.restart(update.messages)
         if update.tools is not None:
             self.tools = tool_set(update.tools)
 
     def _info(self, message: AssistantMessage | None, results: tuple[ToolResultMessage, ...]) -> RunInfo:
-        record = self.record
-        context = AgentContext(self.system_prompt, tuple(record.messages), self.tools)
-        new = tuple(record.new)
+        history, usage = self.recorder.history, self.recorder.usage
+        context = AgentContext(self.system_prompt, tuple(history.to_send()), self.tools)
         run = self.config.run
-        return RunInfo(run, self.turns, record.usage, message, results, context, new, self.cancel)
+        return RunInfo(run, self.turns, usage, message, results, context, history.new, self.cancel)
 
     # -- an answer that failed -------------------------------------------------------------------------
 
@@ -371,15 +384,15 @@ class _Loop:
         may_resume = message.stop_reason == "error" and is_resumable(message.error_message)
         if may_resume and self.resumes < len(waits):
             self.resumes += 1
-            self.record.tell(AutoResume(self.resumes, message.error_message))
+            self.recorder.emit(AutoResume(self.resumes, message.error_message))
             if not self.wait(waits[self.resumes - 1]):
                 return self._resume(answer)
         if self._fell_back(message):
             return self._resume(answer)
         self.request = None
         if not answer.recorded:
-            self.record.add(message, to_context=False)
-        self.record.tell(TurnEnd(message, (), self.record.usage))
+            self.recorder.history.add(message, send=False)
+        self.recorder.emit(TurnEnd(message, (), self.recorder.usage))
         follow_ups = self._poll_follow_ups()
         if follow_ups:
             return follow_ups
@@ -392,7 +405,7 @@ class _Loop:
         model = None if self.cancel.is_set() else self.fallbacks.after(message, failed)
         if model is None:
             return False
-        self.record.tell(ModelFallback(failed, model, message.error_message))
+        self.recorder.emit(ModelFallback(failed, model, message.error_message))
         self.asker.model, self.resumes = model, 0
         return True
 
@@ -402,12 +415,12 @@ class _Loop:
             return ()
         kept = tuple(block for block in answer.message.content if not isinstance(block, ToolCall))
         if not _is_replayable(kept):
-            self.record.drop(answer.message)
+            self.recorder.history.drop(answer.message)
             return ()
         # Its calls never ran; without them the transcript needs no results that do not exist.
         clean = replace(answer.message, content=kept, stop_reason="stop", error_message="")
-        self.record.swap(answer.message, clean)
-        return (UserMessage(AUTO_RESUME_MARKER, self.record.now_ms()),)
+        self.recorder.history.swap(answer.message, clean)
+        return (UserMessage(AUTO_RESUME_MARKER, self.recorder.now_ms()),)
 
     def _give_up_call(self, message: AssistantMessage) -> Sequence[Message] | Stop:
         """The answer kept breaking inside a tool call: tell the model, with a follow-up if one waits."""
@@ -419,9 +432,9 @@ class _Loop:
         if isinstance(first, UserMessage) and isinstance(first.content, str):
             folded = UserMessage(f"{note}\n\n{first.content}", first.timestamp)
             return (folded, *follow_ups[1:])
-        told = UserMessage(note, self.record.now_ms())
-        self.record.announce(told)
-        self.record.tell(TurnEnd(told, (), self.record.usage))
+        told = UserMessage(note, self.recorder.now_ms())
+        self.recorder.add_whole(told)
+        self.recorder.emit(TurnEnd(told, (), self.recorder.usage))
         if follow_ups:
             return follow_ups
         self.error = message.error_message or "the stream broke inside a tool call"
@@ -433,9 +446,9 @@ class _Loop:
             "the answer was cut off by the output limit inside its tool calls "
             f"{self.tool_runner.cut_turns} times running; raise max_tokens or ask for smaller steps"
         )
-        self.record.tell(TurnStart())
-        answer = self.asker.finish([], StreamError(self.error), self.record.now_ms(), may_be_empty=True)
-        self.record.tell(TurnEnd(answer.message, (), self.record.usage))
+        self.recorder.emit(TurnStart())
+        answer = self.asker.finish([], StreamError(self.error), self.recorder.now_ms(), may_be_empty=True)
+        self.recorder.emit(TurnEnd(answer.message, (), self.recorder.usage))
         return "error"
 
     # -- tools and queues ------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from agent.hook_types import TruncationInfo
 from agent.hooks import Hooks
 from agent.limits import Limits
 from agent.loop.config import LoopConfig
-from agent.loop.history import Record
 from agent.loop.hook_calls import RunFailed, sorted_truncation, truncation
 from agent.loop.model_call import Answer
+from agent.loop.recorder import RunRecorder
 from agent.loop.tool_call import Batch, PreparedCall
 from agent.loop.tool_scheduler import run_batch
 from agent.messages import ToolCall, ToolResultMessage
@@ -41,7 +41,7 @@ class ToolRunner:
         config: LoopConfig,
         hooks: Hooks,
         limits: Limits,
-        record: Record,
+        recorder: RunRecorder,
         cancel: CancelToken,
         aborted: CancelToken,
         answer_tools: frozenset[str],
@@ -50,7 +50,7 @@ class ToolRunner:
         self._run = config.run
         self._hooks = hooks
         self._limits = limits
-        self._record = record
+        self._recorder = recorder
         self._cancel = cancel
         self._aborted = aborted
         self._answer_tools = answer_tools
@@ -70,7 +70,7 @@ class ToolRunner:
             decision = truncation(self._hooks, TruncationInfo(message, calls, self._run, self._cancel))
         except RunFailed:
             outcome = self._run_calls(answer, tools, turn)
-            self._record.tell(TurnEnd(message, outcome.results, self._record.usage))
+            self._recorder.emit(TurnEnd(message, outcome.results, self._recorder.usage))
             raise
         if decision is None:
             self.cut_turns = self.cut_turns + 1 if calls else 0
@@ -79,7 +79,7 @@ class ToolRunner:
         given, others = sorted_truncation(calls, decision.messages)
         outcome = self._run_calls(answer, tools, turn, given)
         for other in others:
-            self._record.announce(other)
+            self._recorder.add_whole(other)
         return Outcome(outcome.results, None if decision.retry else "truncated")
 
     def _run_calls(
@@ -94,10 +94,10 @@ class ToolRunner:
             for index, result in given.items():
                 prepared[index].refused = result
         paused = _take_paused(prepared, calls)
-        results, terminate = run_batch(batch, prepared, self._record, self._limits)
+        results, terminate = run_batch(batch, prepared, self._recorder, self._limits)
         if paused:
             if self._aborted.is_set():  # nobody will resolve them: the next prompt must not wait for it
-                results += run_batch(batch, paused, self._record, self._limits)[0]
+                results += run_batch(batch, paused, self._recorder, self._limits)[0]
                 return Outcome(tuple(results))
             return Outcome(tuple(results), None, tuple(item.as_gated for item in paused))
         if not terminate:

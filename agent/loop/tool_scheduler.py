@@ -13,27 +13,27 @@ from typing import Any
 
 from agent.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
 from agent.limits import Limits
-from agent.loop.history import Record
+from agent.loop.recorder import RunRecorder
 from agent.loop.tool_call import Batch, Execution, PreparedCall, Said
 from agent.messages import ToolResultMessage
 from agent.tools import ToolResult
 
 
 def run_batch(
-    batch: Batch, prepared: Sequence[PreparedCall], record: Record, limits: Limits
+    batch: Batch, prepared: Sequence[PreparedCall], recorder: RunRecorder, limits: Limits
 ) -> tuple[list[ToolResultMessage], bool]:
     """Run the prepared calls; their results in call order, and whether all of them ask to stop."""
-    crew = _Crew(batch, record, limits, prepared[0].index if prepared else 0)
-    if record.news is not None:
-        record.news.listen(crew.wake)
+    crew = _Crew(batch, recorder, limits, prepared[0].index if prepared else 0)
+    if recorder.relay is not None:
+        recorder.relay.on_pending(crew.wake)
     try:
         for item in prepared:
             crew.begin(item)
         while crew.running:
             crew.settle_next()
     finally:
-        if record.news is not None:
-            record.news.listen(None)
+        if recorder.relay is not None:
+            recorder.relay.on_pending(None)
         for execution in crew.running:  # only when a listener raised
             execution.abandon()
     return crew.told, bool(crew.told) and crew.terminate
@@ -42,12 +42,12 @@ def run_batch(
 class _Crew:
     """The calls that run now, and the results of those that have. Used by the run's thread alone."""
 
-    def __init__(self, batch: Batch, record: Record, limits: Limits, first: int) -> None:
+    def __init__(self, batch: Batch, recorder: RunRecorder, limits: Limits, first: int) -> None:
         self.running: list[Execution] = []
         self.told: list[ToolResultMessage] = []
         self.terminate = True
         self._batch = batch
-        self._record = record
+        self._recorder = recorder
         self._limits = limits
         self._next_told = first
         self._slots = max(1, limits.parallel_tools or 1) if limits.parallel_tools is not None else None
@@ -63,7 +63,7 @@ class _Crew:
                 self.settle_next()
                 batch.find_tool(item)
         call = item.call
-        self._record.tell(ToolExecutionStart(call.id, call.name, item.arguments, item.display_hint))
+        self._recorder.emit(ToolExecutionStart(call.id, call.name, item.arguments, item.display_hint))
         refusal = batch.refusal(item)
         if refusal is not None:
             self._settle(item, refusal)
@@ -89,8 +89,8 @@ class _Crew:
         self._inbox.put(None)
 
     def _tell_news(self) -> None:
-        if self._record.news is not None:
-            self._record.news.tell_news()
+        if self._recorder.relay is not None:
+            self._recorder.relay.emit_pending()
 
     def _has_room_for(self, item: PreparedCall) -> bool:
         return item.may_run_beside_others and (self._slots is None or len(self.running) < self._slots)
@@ -118,7 +118,7 @@ class _Crew:
         result = self._batch.settle(item, result)
         call = item.call
         self.terminate = self.terminate and result.terminate and not result.is_error
-        self._record.tell(ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint))
+        self._recorder.emit(ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint))
         message = ToolResultMessage(
             call.id,
             call.name,
@@ -126,7 +126,7 @@ class _Crew:
             result.is_error,
             result.details,
             result.meta,
-            self._record.now_ms(),
+            self._recorder.now_ms(),
         )
         if item.index != self._next_told:
             self._early[item.index] = message
@@ -136,21 +136,21 @@ class _Crew:
             self._announce(early)
 
     def _announce(self, message: ToolResultMessage) -> None:
-        self._record.announce(message)
+        self._recorder.add_whole(message)
         self.told.append(message)
         self._next_told += 1
 
     def _report(self, item: PreparedCall, kind: str, value: Any) -> None:
         """Pass on what a tool says while it runs."""
         if kind == "usage":
-            self._record.usage += value
+            self._recorder.usage += value
         elif kind == "event":  # of a run inside this one, stamped there
-            self._record.emit(value)
+            self._recorder.forward(value)
         else:
             self._tell_update(item, value)
 
     def _tell_update(self, item: PreparedCall, partial: ToolResult) -> None:
         call, status = item.call, partial.status_message
-        self._record.tell(
+        self._recorder.emit(
             ToolExecutionUpdate(call.id, call.name, item.arguments, item.display_hint, partial, status)
         )

@@ -12,11 +12,13 @@ from agent.cancel import CancelToken
 from agent.events import AgentEnd, AgentStart, Event, MessageUpdate, QueueUpdate, TurnEnd
 from agent.hooks import merge_hooks
 from agent.loop.config import LoopConfig
-from agent.loop.run import agent_loop
+from agent.loop.history import History
+from agent.loop.run import run_on_history
 from agent.messages import AssistantMessage, Message
+from agent.models import Model
 from agent.runs import Ear, Run, RunResult, hear_runs_started_here
-from agent.runtime.conversation import Conversation
 from agent.runtime.inbox import Inbox
+from agent.runtime.run_state import RunState
 from agent.runtime.settings import Settings
 from agent.runtime.subscribers import Audience
 from agent.stream import AgentContext, StreamFn
@@ -36,6 +38,7 @@ class Job:
     run: Run
     prompts: list[Message]
     settings: Settings
+    model: Model
     stream_fn: StreamFn
     tools: ToolSet
     context: contextvars.Context
@@ -50,18 +53,18 @@ class Job:
 class ActiveRun:
     """Runs one job. Made when the job's turn has come; used by the worker alone.
 
-    `conversation`, `inbox` and `audience` are the agent's; `ear` of the job is where others hear of its
+    `history`, `state`, `inbox` and `audience` are the agent's; `ear` of the job is where others hear of its
     events too.
     """
 
-    def __init__(self, job: Job, conversation: Conversation, inbox: Inbox, audience: Audience) -> None:
+    def __init__(self, job: Job, history: History, state: RunState, inbox: Inbox, audience: Audience) -> None:
         self._job = job
         self._run = job.run.metadata
         self._ear = job.ear
-        self._conversation = conversation
+        self._history = history
+        self._state = state
         self._inbox = inbox
         self._audience = audience
-        self._history: list[Message] = list(conversation.messages)
         self._outcome = _Outcome()
 
     def run(self) -> None:
@@ -82,35 +85,28 @@ class ActiveRun:
     def _run_loop(self) -> None:
         job = self._job
         hear_runs_started_here(lambda event: None if job.is_finishing else self._inbox.hear(event))
-        context = AgentContext(job.settings.system_prompt, self._history, job.tools)
+        context = AgentContext(job.settings.system_prompt, (), job.tools)
         try:
-            agent_loop(job.prompts, context, self._config(), job.stream_fn, self._tell)
+            run_on_history(self._history, job.prompts, context, self._config(), job.stream_fn, self._tell)
         finally:
             job.cancel.cancel("the run has ended")  # frees whatever still waits on the run's signal
 
     def _config(self) -> LoopConfig:
         job = self._job
-        config = job.settings.loop_config(job.cancel, self._run)
+        config = job.settings.loop_config(job.model, job.cancel, self._run)
         config.get_steering_messages = _skipping_first(self._poll_steering, job.skips_first_steering)
         config.get_follow_up_messages = self._poll_follow_ups
         config.has_queued_messages = self._inbox.has_messages
-        config.mirror = self._conversation.mirror
-        config.replace_history = self._replace_history
         config.park = self._wait_parked if job.parks else None
-        config.news = self
+        config.relay = self
         if job.output is not None:
             config.answer_tools = (job.output.tool,)
             config.prepare_answer = job.output.prepare
             config.hooks = merge_hooks(job.output.hooks, config.hooks)
         return config
 
-    def _replace_history(self, messages: Sequence[Message]) -> None:
-        self._history = list(messages)  # the run's own messages count from here on
-        self._conversation.replace_all(messages)
-
     def _tell_crash(self, text: str) -> None:
-        messages = tuple(self._conversation.messages[len(self._history) :])
-        self._tell(AgentEnd(messages, "error", text, run=self._run))
+        self._tell(AgentEnd(self._history.new, "error", text, run=self._run))
 
     # -- what is queued --------------------------------------------------------------------------------
 
@@ -122,7 +118,7 @@ class ActiveRun:
 
     def _poll(self, poll: Callable[[int], list[Message]]) -> list[Message]:
         """What is queued, for the next turn; that it was queued is told before it leaves the queue."""
-        self.tell_news()
+        self.emit_pending()
         return poll(self._outcome.turns + 1)
 
     def _wait_parked(self, cancel: CancelToken) -> Sequence[Message]:
@@ -138,11 +134,11 @@ class ActiveRun:
 
     # -- events ----------------------------------------------------------------------------------------
 
-    def listen(self, wake: Callable[[], object] | None) -> None:
+    def on_pending(self, wake: Callable[[], object] | None) -> None:
         """Call `wake` when there is something to tell; for those who wait meanwhile."""
         self._inbox.listen(wake)
 
-    def tell_news(self) -> None:
+    def emit_pending(self) -> None:
         """Tell what has come in from other threads since the last event, if anything."""
         if not self._inbox.news:
             return
@@ -155,12 +151,12 @@ class ActiveRun:
     def _tell(self, event: Event) -> None:
         """Bring the state up to an event, then tell every subscriber of it."""
         if self._inbox.news and type(event) is not AgentStart:
-            self.tell_news()
+            self.emit_pending()
         members = self._audience.members
         if event.run is not self._run:  # of a run inside this one
             members = tuple(member for member in members if member.hears_children)
         elif type(event) is MessageUpdate:
-            self._conversation.stream_message = event.message
+            self._state.stream_message = event.message
         else:
             self._note(event)
         for member in members:
@@ -172,8 +168,8 @@ class ActiveRun:
             self._ear(event)
 
     def _note(self, event: Event) -> None:
+        self._state.note(event)
         self._outcome.note(event)
-        self._conversation.note(event)
         if isinstance(event, AgentEnd):
             self._inbox.close_replies()
             self._job.is_finishing = True

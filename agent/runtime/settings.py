@@ -1,69 +1,83 @@
-"""What an agent is set to, and what the loop is told of it."""
+"""The settings of an agent, and the descriptor that makes each of them an attribute of it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
 from agent.cancel import CancelToken
-from agent.hooks import Hooks
-from agent.limits import Limits
-from agent.loop.config import LoopConfig
-from agent.messages import Message, default_convert_to_llm
+from agent.loop.config import LoopConfig, RunOptions
 from agent.models import Model
-from agent.retry import RetryPolicy
 from agent.runs import RunMetadata
 from agent.stream import StreamFn
 
+Value = TypeVar("Value")
+Given = TypeVar("Given", contravariant=True)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """All options of an agent. A run captures them when it is accepted: a change is for the next one."""
+
+@dataclass(slots=True, kw_only=True)
+class Settings(RunOptions):
+    """The options of an agent's runs and requests, and who answers: model, level, prompt, stream function.
+
+    Used as a value: a change makes a copy, and a run keeps the settings that it was accepted with.
+    `thinking_level` stands for the `reasoning` of the requests.
+    """
 
     system_prompt: str = ""
     model: Model | None = None
     thinking_level: str = "off"
     stream_fn: StreamFn | None = None
-    session_id: str = ""
-    thinking_budgets: Mapping[str, int] | None = None
-    transport: str = "auto"
-    max_retry_delay: float | None = 60.0
-    server_tools: Sequence[Any] = ()
-    server_compaction: Any = None
-    fallbacks: tuple[Model, ...] = ()
-    convert_to_llm: Callable[[list[Message]], Sequence[Message]] = default_convert_to_llm
-    transform_context: Callable[[list[Message]], Sequence[Message] | None] | None = None
-    get_api_key: Callable[[str], str | None] | None = None
-    on_payload: Callable[[dict[str, Any], Model], dict[str, Any] | None] | None = None
-    on_retry: Callable[[int, float, str], object] | None = None
-    hooks: Hooks | None = None
-    limits: Limits | None = None
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
-    def loop_config(self, cancel: CancelToken, run: RunMetadata | None) -> LoopConfig:
-        """The same for the loop. There must be a model."""
-        assert self.model is not None
-        return LoopConfig(
-            self.model,
-            reasoning="" if self.thinking_level == "off" else self.thinking_level,
-            convert_to_llm=self.convert_to_llm,
-            transform_context=self.transform_context,
-            get_api_key=self.get_api_key,
-            hooks=self.hooks,
-            limits=self.limits,
-            retry=self.retry,
-            cancel=cancel,
-            clock=time.time,
-            run=run,
-            session_id=self.session_id,
-            thinking_budgets=self.thinking_budgets,
-            transport=self.transport,
-            max_retry_delay=self.max_retry_delay,
-            server_tools=self.server_tools,
-            server_compaction=self.server_compaction,
-            fallbacks=self.fallbacks,
-            on_payload=self.on_payload,
-            on_retry=self.on_retry,
-        )
+    def loop_config(self, model: Model, cancel: CancelToken, run: RunMetadata | None = None) -> LoopConfig:
+        """The same options for the loop."""
+        config = LoopConfig(model, **{name: getattr(self, name) for name in _SHARED_FIELDS}, run=run)
+        config.reasoning = "" if self.thinking_level == "off" else self.thinking_level
+        config.cancel = cancel
+        return config
+
+    def side_query_config(self, model: Model, reasoning: str | None, cancel: CancelToken) -> LoopConfig:
+        """The options for a side query: no hooks, callbacks, limits or tools."""
+        config = self.loop_config(model, cancel)
+        config.reasoning = reasoning or self.thinking_level
+        config.transform_context = config.on_payload = config.on_retry = config.hooks = config.limits = None
+        config.server_tools, config.server_compaction = (), None
+        return config
+
+
+_SHARED_FIELDS = tuple(option.name for option in fields(RunOptions))
+
+
+class HasSettings(Protocol):
+    """An object whose attributes may be of class `Setting`."""
+
+    _settings: Settings
+
+    def _set(self, **changes: Any) -> None:
+        """Replace fields of the settings."""
+
+
+class Setting(Generic[Value, Given]):
+    """An attribute that reads and writes the field of its name in the owner's settings.
+
+    `convert` makes the stored value of the assigned one, and raises for one that is not allowed. The text is
+    the attribute's documentation.
+    """
+
+    def __init__(self, doc: str, convert: Callable[[Given], Value] | None = None) -> None:
+        self.__doc__ = doc
+        self._convert = convert
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: HasSettings, owner: type) -> Value: ...
+    def __get__(self, instance: HasSettings | None, owner: type) -> Self | Value:
+        return self if instance is None else cast(Value, getattr(instance._settings, self._name))
+
+    def __set__(self, instance: HasSettings, value: Given) -> None:
+        instance._set(**{self._name: value if self._convert is None else self._convert(value)})

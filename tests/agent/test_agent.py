@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import pydoc
 from dataclasses import replace
 from typing import Any
 
@@ -514,7 +516,7 @@ def test_a_setting_changed_during_a_run_is_for_the_next() -> None:
                 agent.session_id = "s2"
                 agent.thinking_level = "high"
                 agent.thinking_budgets = {"high": 1}
-                agent.transport = "websocket"
+                agent.transport = "sse"
                 agent.max_retry_delay = 1.0
                 agent.server_tools = [{"type": "search"}]
                 agent.server_compaction = {"on": True}
@@ -527,9 +529,37 @@ def test_a_setting_changed_during_a_run_is_for_the_next() -> None:
         made.go()
         assert other.contexts[0].system_prompt == "new"
         options = other.options[0]
-        assert (options.session_id, options.reasoning, options.transport) == ("s2", "high", "websocket")
+        assert (options.session_id, options.reasoning, options.transport) == ("s2", "high", "sse")
         assert (options.thinking_budgets, options.max_retry_delay) == ({"high": 1}, 1.0)
         assert (options.server_tools, options.server_compaction) == (({"type": "search"},), {"on": True})
+
+
+@pytest.mark.parametrize("transport", ["websocket", "abc", "AUTO", None, 1])
+def test_a_transport_that_does_not_exist_is_refused(transport: Any) -> None:
+    """FS-W3"""
+    with pytest.raises(ConfigurationError, match='transport must be "auto" or "sse"'):
+        Agent(transport=transport)
+    agent = Agent(transport="sse")
+    with pytest.raises(ConfigurationError, match='transport must be "auto" or "sse"'):
+        agent.transport = transport
+    assert agent.transport == "sse"
+
+
+def test_an_empty_transport_stands_for_the_default() -> None:
+    assert Agent(transport="").transport == "auto"
+
+
+def test_every_option_is_documented_where_a_user_passes_it() -> None:
+    documented = inspect.getdoc(Agent) or ""
+    missing = [name for name in inspect.signature(Agent).parameters if f"- `{name}" not in documented]
+    assert missing == []
+
+
+def test_help_shows_a_text_for_every_setting() -> None:
+    shown = pydoc.plain(pydoc.render_doc(Agent))
+    for name in ("model", "thinking_level", "transport", "steering_mode", "max_retry_delay"):
+        assert f"{name}\n" in shown
+        assert inspect.getdoc(getattr(Agent, name)), name
 
 
 def test_tools_changed_during_a_run_are_seen_at_the_next_request() -> None:
@@ -575,18 +605,35 @@ def test_every_tool_may_be_wrapped_and_keeps_its_place() -> None:
     assert calls == ["a"]
 
 
-def test_messages_changed_during_a_run_change_the_state_only() -> None:
-    with Made([call()], "two", tools=[echo]) as made:
+def test_a_history_replaced_during_a_run_is_for_the_next() -> None:
+    with Made([call()], "two", "three", tools=[echo]) as made:
 
         def change(event: Event) -> None:
             if isinstance(event, ToolExecutionStart):
                 made.agent.replace_messages([UserMessage("swapped")])
+
+        unsubscribe = made.agent.subscribe(change)
+        made.go()
+        assert sent(made.model) == ["hi", "hi,A,T"]
+        assert labels(made.messages) == "swapped,T,A"
+        unsubscribe()
+        made.go("next")
+        assert sent(made.model)[2] == "swapped,T,A,next"
+
+
+def test_a_message_appended_during_a_run_goes_out_with_its_next_request() -> None:
+    """FS-M6"""
+    with Made([call()], "two", tools=[echo]) as made:
+
+        def change(event: Event) -> None:
+            if isinstance(event, ToolExecutionStart):
                 made.agent.append_message(UserMessage("added"))
+                assert labels(made.agent.state.messages) == "hi,A,added"
 
         made.agent.subscribe(change)
         made.go()
-        assert sent(made.model) == ["hi", "hi,A,T"]
-        assert labels(made.messages) == "swapped,added,T,A"
+        assert sent(made.model) == ["hi", "hi,A,T,added"]
+        assert labels(made.messages) == "hi,A,T,added,A"
 
 
 def test_clearing_the_messages_starts_over() -> None:

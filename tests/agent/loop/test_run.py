@@ -15,6 +15,8 @@ from agent.events import AgentEnd, Event, MessageEnd, TurnEnd
 from agent.hooks import Hooks, RunInfo
 from agent.limits import Limits
 from agent.loop import LoopConfig, agent_loop
+from agent.loop.history import History
+from agent.loop.run import run_on_history
 from agent.messages import AssistantMessage, CustomMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model
 from agent.retry import RetryPolicy, is_resumable, is_retryable
@@ -521,30 +523,19 @@ def test_usage_without_a_cost_is_priced_by_the_model() -> None:
     assert new[-1].usage.cost.total == pytest.approx(18.0)
 
 
-# --- the mirror ------------------------------------------------------------------------------------
+# --- a history that the caller keeps ---------------------------------------------------------------
 
 
-def test_the_mirror_hears_of_every_message_so_that_it_ends_up_with_the_same_ones() -> None:
-    kept: list[Message] = []
-
-    def mirror(old: Message | None, new: Message | None) -> None:
-        if old is None:
-            assert new is not None
-            kept.append(new)
-            return
-        place = next(i for i, m in enumerate(kept) if m is old)
-        kept[place : place + 1] = [] if new is None else [new]
-
-    played = play(
-        error(RESET),
-        "",
-        [text("half"), error(RESET)],
-        [call()],
-        [text("x"), error("400 no")],
-        tools=[echo],
-        mirror=mirror,
+def test_a_kept_history_ends_up_with_the_messages_of_the_run() -> None:
+    before = UserMessage("before")
+    history = History([before])
+    script = ScriptedModel(
+        error(RESET), "", [text("half"), error(RESET)], [call()], [text("x"), error("400 no")]
     )
-    assert kept == played.new == list(played.end.messages)
+    config = LoopConfig(script.model, retry=NO_WAITS)
+    context = AgentContext("", (), [echo])
+    new = run_on_history(history, [UserMessage("hi")], context, config, script.stream, print_nothing)
+    assert history.messages == [before, *new]
 
 
 def test_no_result_is_lost_when_a_call_id_comes_twice() -> None:
