@@ -18,10 +18,6 @@ from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 
 logger = logging.getLogger("agent")
 
-# The usage follows the answer at once; a server that keeps the connection open after it and forgets the end
-# mark must not hold the answer up for the whole timeout.
-LAST_EVENT_SECONDS = 5.0
-
 
 @dataclass(slots=True)
 class Exchange:

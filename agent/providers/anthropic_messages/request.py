@@ -18,7 +18,7 @@ from agent.providers.anthropic_messages.server_tools import (
     server_tools,
 )
 from agent.providers.endpoint import endpoint
-from agent.providers.exchange import LAST_EVENT_SECONDS, Exchange, exchange
+from agent.providers.exchange import Exchange, exchange
 from agent.providers.history_transform import clean, to_json, tool_names, wire_name
 from agent.providers.http.client import EventStream
 from agent.providers.image_budget import within_budget
@@ -53,7 +53,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
     own_names = {wire: name for name, wire in names.items()}
 
     def read(events: EventStream) -> Iterator[StreamEvent]:
-        return decode(events, model.cost, own_names, partial(events.expect_end, LAST_EVENT_SECONDS))
+        return decode(events, model.cost, own_names, events.expect_end)
 
     body, betas = _body(model, context, options, compat, names)
     headers = partial(_headers, model, options, compat, betas)

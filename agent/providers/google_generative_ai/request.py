@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import LAST_EVENT_SECONDS, Exchange, exchange
+from agent.providers.exchange import Exchange, exchange
 from agent.providers.google_generative_ai.compat import Compat, compat_for
 from agent.providers.google_generative_ai.decode import decode, first_error
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
@@ -65,7 +65,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
         return gemini_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
 
     def read(events: EventStream) -> Iterator[StreamEvent]:
-        return decode(events, model.cost, own_names, partial(events.expect_end, LAST_EVENT_SECONDS))
+        return decode(events, model.cost, own_names, events.expect_end)
 
     body = _body(model, context, options, compat, names)
     return Exchange(gemini_url(model, compat, options.api_key), headers, body, first_error, read)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import LAST_EVENT_SECONDS, Exchange, exchange
+from agent.providers.exchange import Exchange, exchange
 from agent.providers.history_transform import (
     NO_PARAMETERS,
     clean,
@@ -43,7 +43,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
     own_names = {wire: name for name, wire in names.items()}
 
     def read(events: EventStream) -> Iterator[StreamEvent]:
-        return decode(events, model.cost, own_names, partial(events.expect_end, LAST_EVENT_SECONDS))
+        return decode(events, model.cost, own_names, events.expect_end)
 
     body = _body(model, context, options, compat, names)
     headers = partial(_headers, model, options, compat)

@@ -1,27 +1,23 @@
-"""From the events of a Responses stream to stream events.
+"""Decodes the events of a Responses stream.
 
-An answer is a list of items (reasoning, messages, calls, what the server's own tools did), each announced,
-spelled in deltas and handed over whole. Items are told apart by `output_index`; servers that leave out an
-announcement, the deltas or the whole item are understood as long as one of them is there. Nothing raises.
+A response is a list of items (reasoning, messages, calls, the work of server tools). Each is announced, sent
+in deltas and then sent whole. Items are told apart by `output_index`. Servers that leave out an announcement,
+the deltas or the whole item are understood as long as one of them comes.
 """
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from agent.messages import ServerContent
 from agent.partial_json import parse_arguments
+from agent.providers.decoder import Decoder, OpenCall
 from agent.providers.history_transform import to_json_text
-from agent.providers.http.failure import ProviderError
-from agent.providers.json_reading import count_of, error_text, object_of, text_of
+from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text
 from agent.providers.openai_responses.messages import joined_id, text_signature
 from agent.stream import (
     ServerBlock,
-    StreamDone,
-    StreamError,
     StreamEvent,
     StreamStart,
     TextDelta,
@@ -30,81 +26,38 @@ from agent.stream import (
     ThinkingDelta,
     ThinkingEnd,
     ThinkingStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
 from agent.usage import ModelCost, Usage, priced
 
-ENDED_EARLY = "stream ended unexpectedly: the server did not say that the response is complete"
-
-# What the tiers cost, compared with the listed price.
+# What the service tiers cost, compared with the listed price.
 _TIER_FACTORS = {"flex": 0.5, "priority": 2.0}
 
-_loads = json.loads
+_KINDS = {"message": "text", "reasoning": "thinking", "function_call": "call"}
 
 
 def decode(
     payloads: Iterable[str | bytes], cost: ModelCost | None = None, names: Mapping[str, str] | None = None
 ) -> Iterator[StreamEvent]:
-    """The events of an answer, ending in exactly one `StreamDone` or `StreamError`.
-
-    Pure over the `data` payloads. `names` maps tool names on the wire to the tools' own. A `ProviderError`
-    raised by `payloads` becomes the last event.
-    """
-    answer = _Answer(cost, names or {})
-    try:
-        for payload in payloads:
-            try:
-                event = _loads(payload)
-            except (ValueError, RecursionError):
-                if payload.strip() in ("[DONE]", b"[DONE]"):
-                    answer.done = True
-                    break
-                continue
-            if type(event) is dict:
-                yield from answer.feed(event)
-                if answer.over:
-                    return
-    except ProviderError as failure:
-        yield StreamError(str(failure), "aborted" if failure.aborted else "error")
-        return
-    yield from answer.end()
-
-
-def first_error(payload: str) -> str | None:
-    """For `post_sse`: the error a stream opens with, "" for an event that says nothing yet, else None."""
-    try:
-        event = _loads(payload)
-    except (ValueError, RecursionError):
-        return None if payload.strip() == "[DONE]" else ""
-    if type(event) is not dict:
-        return ""
-    if event.get("type") in ("response.created", "response.in_progress", "response.queued"):
-        return ""
-    if _is_error(event):
-        return _error(event)
-    if event.get("type") == "response.failed":
-        return failure_text(object_of(event.get("response")))
-    return None
+    """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
+    return ResponsesDecoder(cost, names).decode(payloads)
 
 
 def failure_text(response: dict[str, Any]) -> str:
     """Why a response failed: its error, what it lacks, or at least its status."""
-    error = object_of(response.get("error"))
-    code, message = text_of(error.get("code")), text_of(error.get("message"))
+    error = as_object(response.get("error"))
+    code, message = as_text(error.get("code")), as_text(error.get("message"))
     if code or message:
         return f"{code}: {message}" if code and message else code or message
     reason = _incomplete_reason(response)
     if reason:
         return f"incomplete: {reason}"
     return (
-        f"the provider ended the response as {text_of(response.get('status')) or 'failed'} without a reason"
+        f"the provider ended the response as {as_text(response.get('status')) or 'failed'} without a reason"
     )
 
 
 def _incomplete_reason(response: dict[str, Any]) -> str:
-    return text_of(object_of(response.get("incomplete_details")).get("reason"))
+    return as_text(as_object(response.get("incomplete_details")).get("reason"))
 
 
 def _is_error(event: dict[str, Any]) -> bool:
@@ -119,7 +72,7 @@ def _error(event: dict[str, Any]) -> str:
         return error_text(event)
     error = nested if isinstance(nested, dict) else event
     code = error.get("code") or (error.get("type") if error is nested else None)
-    message = text_of(error.get("message")) or text_of(nested) or to_json_text(error)
+    message = as_text(error.get("message")) or as_text(nested) or to_json_text(error)
     return f"Error Code {code}: {message}" if code else message
 
 
@@ -129,35 +82,49 @@ def _is_whole(data: dict[str, Any]) -> bool:
 
 
 class _Item:
-    """One item while it is spelled."""
+    """One item while its deltas arrive."""
 
-    __slots__ = ("arguments", "closed", "id", "index", "kind", "named", "part", "pieces", "said", "source")
+    __slots__ = (
+        "call",
+        "has_text",
+        "id",
+        "index",
+        "is_announced",
+        "is_closed",
+        "kind",
+        "part",
+        "source",
+        "whole",
+    )
 
     def __init__(self, kind: str, index: int) -> None:
-        self.kind = kind  # text, thinking, toolcall or server
-        self.index = index  # of its block
+        self.kind = kind  # text, thinking, call or server
+        self.index = index  # of its block; a call has its own
         self.id = ""
-        self.named = False  # announced with its id and kind, not just opened by a delta
-        self.said = False
-        self.closed = False
-        self.part: Any = None  # the part of the reasoning that was spelled last
+        self.is_announced = False  # came with its id and kind, not just opened by a delta
+        self.has_text = False
+        self.is_closed = False
+        self.part: Any = None  # the part of the reasoning that the latest delta belongs to
         self.source = ""  # what the reasoning is taken from: its summary, or its own text
-        self.pieces: list[str] = []  # of a call's arguments
-        self.arguments = ""  # the whole of them, when the server sent it
+        self.call = OpenCall()
+        self.whole = ""  # all arguments of a call, if the server sent them
 
 
-_KINDS = {"message": "text", "reasoning": "thinking", "function_call": "toolcall"}
+class ResponsesDecoder(Decoder):
+    """Decodes one response of the Responses format."""
 
+    ended_early = "stream ended unexpectedly: the server did not say that the response is complete"
+    has_done_mark = True
 
-class _Answer:
-    """One answer while its events arrive; `over` once the last event was returned."""
-
-    def __init__(self, cost: ModelCost | None, names: Mapping[str, str]) -> None:
-        self.over = False
-        self.done = False  # the mark that ends other formats came
-        self._cost = cost
-        self._names = names
-        self._started = False
+    def __init__(
+        self,
+        cost: ModelCost | None = None,
+        names: Mapping[str, str] | None = None,
+        expect_end: Callable[[float], object] | None = None,
+    ) -> None:
+        super().__init__(cost, names, expect_end)
+        self._has_started = False
+        self._usage: Usage | None = None
         self._items: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
         self._by_id: dict[str, _Item] = {}
@@ -179,90 +146,96 @@ class _Answer:
             "response.cancelled": self._finished,
         }
 
+    @classmethod
+    def opening_error(cls, event: dict[str, Any]) -> str | None:
+        if event.get("type") in ("response.created", "response.in_progress", "response.queued"):
+            return ""
+        if _is_error(event):
+            return _error(event)
+        if event.get("type") == "response.failed":
+            return failure_text(as_object(event.get("response")))
+        return None
+
     def feed(self, event: dict[str, Any]) -> list[StreamEvent]:
-        """The events of one event."""
         kind = event.get("type")
         handler = self._handlers.get(kind) if type(kind) is str else None
         if handler is not None:
             return handler(event)
         if _is_error(event):
-            return self._fail(_error(event))
-        if kind is None and _is_whole(event):
+            self.failure, self.is_over = _error(event), True
+        elif kind is None and _is_whole(event):
             return self._finished({"response": event})
         return []
 
-    def end(self) -> list[StreamEvent]:
-        """What follows when the stream just ended: an error, unless the answer looks whole all the same."""
-        if self.done and self._items and all(item.closed for item in self._items):
-            return [StreamDone(self._stop())]
-        return self._fail(ENDED_EARLY)
+    def has_ended(self) -> bool:
+        """True after the final event; a done mark alone will do if all items are whole."""
+        return bool(self.stop_word) or (
+            self.is_done and bool(self._items) and all(item.is_closed for item in self._items)
+        )
 
     # --- the response ---
 
     def _start(self, event: dict[str, Any]) -> list[StreamEvent]:
-        if self._started:
+        if self._has_started:
             return []
-        self._started = True
-        response = object_of(event.get("response"))
-        return [StreamStart(text_of(response.get("id")), text_of(response.get("model")))]
+        self._has_started = True
+        response = as_object(event.get("response"))
+        return [StreamStart(as_text(response.get("id")), as_text(response.get("model")))]
 
     def _finished(self, event: dict[str, Any]) -> list[StreamEvent]:
-        response = object_of(event.get("response"))
-        usage = self._usage(response)
-        status = text_of(response.get("status")) or text_of(event.get("type")).removeprefix("response.")
+        self.is_over = True
+        response = as_object(event.get("response"))
+        self._count(response)
+        status = as_text(response.get("status")) or as_text(event.get("type")).removeprefix("response.")
         if status in ("failed", "cancelled"):
-            return self._fail(failure_text(response), usage)
+            self.failure = failure_text(response)
+            return []
         events = [*self._start(event), *self._fill(response.get("output"))]
         for item in self._items:
-            if not item.closed:
+            if not item.is_closed:
                 self._close(item, {}, events)
-        incomplete = status == "incomplete"
-        if incomplete and _incomplete_reason(response) == "content_filter":
-            text = "the provider's content filter stopped the answer (incomplete: content_filter)"
-            return events + self._fail(text, usage)
-        self.over = True
-        return [*events, StreamDone("length" if incomplete else self._stop(), usage)]
-
-    def _stop(self) -> Literal["stop", "toolUse"]:
-        return "toolUse" if any(item.kind == "toolcall" for item in self._items) else "stop"
+        if status == "incomplete" and _incomplete_reason(response) == "content_filter":
+            self.failure = "the provider's content filter stopped the answer (incomplete: content_filter)"
+        self.stop_word = "incomplete" if status == "incomplete" else "stop"
+        return events
 
     def _fill(self, output: Any) -> list[StreamEvent]:
-        """What the whole answer, which comes with its end, knows beyond what was spelled."""
+        """Add from the whole output, which comes with the end, what no event before it contained."""
         events: list[StreamEvent] = []
-        in_place = len(self._by_place) == len(self._items)  # otherwise nothing tells what is missing
-        for place, data in enumerate(output if isinstance(output, list) else ()):
+        in_place = len(self._by_place) == len(self._items)  # otherwise it is unknown what is missing
+        for place, data in enumerate(as_list(output)):
             event = {"output_index": place, "item": data}
             item = self._find(event)
-            if (item is None and in_place) or (item is not None and not item.closed):
+            if (item is None and in_place) or (item is not None and not item.is_closed):
                 events += self._item_done(event)
         return events
 
-    def _fail(self, text: str, usage: Usage | None = None) -> list[StreamEvent]:
-        """The last event of a failed answer; what is open stays open: nothing says that it is whole."""
-        self.over = True
-        return [StreamError(text, usage=usage)]
-
-    def _usage(self, response: dict[str, Any]) -> Usage | None:
+    def _count(self, response: dict[str, Any]) -> None:
         raw = response.get("usage")
-        if not raw or not isinstance(raw, dict):
-            return None
-        return priced(usage_of(raw), _at_tier(self._cost, response.get("service_tier")))
+        if raw and isinstance(raw, dict):
+            self._usage = priced(usage_of(raw), _at_tier(self.cost, response.get("service_tier")))
+
+    def usage(self) -> Usage | None:
+        return self._usage
+
+    def stop_error(self, word: str) -> str:
+        return f"the provider ended the response as {word}"
 
     # --- items ---
 
     def _find(self, event: dict[str, Any]) -> _Item | None:
-        """The item an event speaks of. Its place outranks its id, which some servers change on the way."""
+        """The item an event belongs to. Its place outranks its id, which some servers change on the way."""
         place = event.get("output_index")
         item = self._by_place.get(place) if type(place) is int else None
         if item is None:
-            id = event.get("item_id") or object_of(event.get("item")).get("id")
+            id = event.get("item_id") or as_object(event.get("item")).get("id")
             item = self._by_id.get(id) if type(id) is str else None
             if item is None and place is None and not id and self._items:
                 item = self._items[-1]
         return item
 
     def _new(self, kind: str, event: dict[str, Any], events: list[StreamEvent]) -> _Item:
-        item = _Item(kind, len(self._items))
+        item = _Item(kind, -1 if kind == "call" else self.new_index())
         self._items.append(item)
         place, id = event.get("output_index"), event.get("item_id")
         if type(place) is int:
@@ -276,31 +249,30 @@ class _Answer:
         return item
 
     def _open(self, kind: str, event: dict[str, Any], events: list[StreamEvent]) -> _Item:
-        """The item a delta belongs to; one that was not announced is opened by it."""
+        """The item a delta belongs to; opened here if it was not announced."""
         item = self._find(event)
         return item if item is not None and item.kind == kind else self._new(kind, event, events)
 
-    def _name(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
-        """Take in what an item says of itself; a call begins now, with the deltas that came too early."""
-        item.named, item.id = True, text_of(data.get("id"))
+    def _announce(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
+        """Take in the id and name of an item. The block of a call begins here."""
+        item.is_announced, item.id = True, as_text(data.get("id"))
         if item.id:
             self._by_id[item.id] = item
-        if item.kind != "toolcall":
-            return
-        name = text_of(data.get("name"))
-        call_id = text_of(data.get("call_id")) or f"call_{secrets.token_hex(12)}"
-        events.append(ToolCallStart(item.index, joined_id(call_id, item.id), self._names.get(name, name)))
-        events.extend(ToolCallDelta(item.index, piece) for piece in item.pieces)
+        if item.kind == "call":
+            call = item.call
+            call.name = as_text(data.get("name"))
+            call.id = joined_id(as_text(data.get("call_id")) or self.new_call_id(), item.id)
+            self.announce(call, events)
 
     def _added(self, event: dict[str, Any]) -> list[StreamEvent]:
         events = self._start(event)
-        data = object_of(event.get("item"))
-        kind = _KINDS.get(text_of(data.get("type")))
+        data = as_object(event.get("item"))
+        kind = _KINDS.get(as_text(data.get("type")))
         if kind is not None:
             item = self._find(event)
-            if item is None or item.named or item.kind != kind:
+            if item is None or item.is_announced or item.kind != kind:
                 item = self._new(kind, event, events)
-            self._name(item, data, events)
+            self._announce(item, data, events)
         return events
 
     def _text(self, event: dict[str, Any]) -> list[StreamEvent]:
@@ -309,8 +281,8 @@ class _Answer:
             return []
         events = self._start(event)
         item = self._open("text", event, events)
-        if not item.closed:
-            item.said = True
+        if not item.is_closed:
+            item.has_text = True
             events.append(TextDelta(item.index, delta))
         return events
 
@@ -321,18 +293,18 @@ class _Answer:
         return self._think(event, "content", event.get("content_index"))
 
     def _think(self, event: dict[str, Any], source: str, part: Any) -> list[StreamEvent]:
-        """Reasoning from one source, for the summary says the same again; a blank line between its parts."""
+        """Reasoning, with a blank line between its parts; from one source, for the summary repeats it."""
         delta = event.get("delta")
         if not delta or type(delta) is not str:
             return []
         events = self._start(event)
         item = self._open("thinking", event, events)
         item.source = item.source or source
-        if item.closed or item.source != source:
+        if item.is_closed or item.source != source:
             return events
-        if item.said and part != item.part:
+        if item.has_text and part != item.part:
             events.append(ThinkingDelta(item.index, "\n\n"))
-        item.said, item.part = True, part
+        item.has_text, item.part = True, part
         events.append(ThinkingDelta(item.index, delta))
         return events
 
@@ -341,96 +313,94 @@ class _Answer:
         if not delta or type(delta) is not str:
             return []
         events = self._start(event)
-        item = self._open("toolcall", event, events)
-        if not item.closed:
-            item.pieces.append(delta)
-            if item.named:
-                events.append(ToolCallDelta(item.index, delta))
+        item = self._open("call", event, events)
+        if not item.is_closed:
+            self.add_arguments(item.call, delta, events)
         return events
 
     def _arguments_done(self, event: dict[str, Any]) -> list[StreamEvent]:
         events = self._start(event)
-        self._open("toolcall", event, events).arguments = text_of(event.get("arguments"))
+        self._open("call", event, events).whole = as_text(event.get("arguments"))
         return events
 
     def _item_done(self, event: dict[str, Any]) -> list[StreamEvent]:
         events = self._start(event)
-        data = object_of(event.get("item"))
-        type_ = text_of(data.get("type"))
+        data = as_object(event.get("item"))
+        type_ = as_text(data.get("type"))
         kind = _KINDS.get(type_, "server")
         item = self._find(event)
-        again = item is not None and item.closed and item.id and item.id == data.get("id")
+        again = item is not None and item.is_closed and item.id and item.id == data.get("id")
         if again or not type_:
             return events
-        if item is None or item.closed or item.kind != kind:
+        if item is None or item.is_closed or item.kind != kind:
             item = self._new(kind, event, events)
         self._close(item, data, events)
         return events
 
     def _close(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
-        """End an item, with all that is known of it."""
-        if not item.named:
-            self._name(item, data, events)
-        item.closed = True
+        """End an item. `data` is the whole of it, if the server sent that."""
+        if not item.is_announced:
+            self._announce(item, data, events)
+        item.is_closed = True
         match item.kind:
             case "text":
                 events += _text_end(item, data)
             case "thinking":
                 events += _thinking_end(item, data)
-            case "toolcall":
-                events += _call_end(item, data)
+            case "call":
+                self._end_call(item, data, events)
             case _:
-                block = ServerContent(text_of(data.get("type")), to_json_text(data))
+                block = ServerContent(as_text(data.get("type")), to_json_text(data))
                 events.append(ServerBlock(item.index, block))
+
+    def _end_call(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
+        """End a call. Its whole arguments, if they came, outrank the deltas."""
+        call = item.call
+        streamed = "".join(call.pieces)
+        whole = item.whole or as_text(data.get("arguments")) or streamed
+        if whole.startswith(streamed):
+            self.add_arguments(call, whole[len(streamed) :], events)
+            self.end_call(call, events)
+        else:
+            arguments, problem = parse_arguments(whole)
+            self.end_call(call, events, None if problem else arguments)
 
 
 def _text_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
-    text = "" if item.said else _joined(data.get("content"), "", "text", "refusal")
+    text = "" if item.has_text else _joined(data.get("content"), "", "text", "refusal")
     events: list[StreamEvent] = [TextDelta(item.index, text)] if text else []
-    kept = text_signature(text_of(data.get("id")), text_of(data.get("phase"))) if item.said or text else None
-    return [*events, TextEnd(item.index, kept)]
+    is_kept = bool(text) or item.has_text
+    signature = text_signature(as_text(data.get("id")), as_text(data.get("phase"))) if is_kept else None
+    return [*events, TextEnd(item.index, signature)]
 
 
 def _thinking_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
     text = ""
-    if not item.said:
+    if not item.has_text:
         text = _joined(data.get("summary"), "\n\n", "text") or _joined(data.get("content"), "\n\n", "text")
     events: list[StreamEvent] = [ThinkingDelta(item.index, text)] if text else []
     return [*events, ThinkingEnd(item.index, to_json_text(data) if data else None)]
 
 
-def _call_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
-    """The end of a call. The whole arguments, if they came, count, whatever the deltas spelled."""
-    spelled = "".join(item.pieces)
-    whole = item.arguments or text_of(data.get("arguments")) or spelled
-    if whole == spelled:
-        return [ToolCallEnd(item.index)]
-    if whole.startswith(spelled):
-        return [ToolCallDelta(item.index, whole[len(spelled) :]), ToolCallEnd(item.index)]
-    arguments, problem = parse_arguments(whole)
-    return [ToolCallEnd(item.index, None if problem else arguments)]
-
-
 def _joined(parts: Any, separator: str, *fields: str) -> str:
-    found = (object_of(part) for part in (parts if isinstance(parts, list) else ()))
-    texts = (text_of(part.get(field)) for part in found for field in fields)
+    texts = (as_text(as_object(part).get(field)) for part in as_list(parts) for field in fields)
     return separator.join([text for text in texts if text])
-
-
-# --- what it cost ----------------------------------------------------------------------------------------
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
     """The usage of a response. Tokens read from the cache and written to it are taken out of the input."""
-    details = object_of(raw.get("input_tokens_details"))
-    read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
-    fresh = max(0, count_of(raw.get("input_tokens")) - read - written)
-    return Usage(fresh, count_of(raw.get("output_tokens")), read, written, count_of(raw.get("total_tokens")))
+    details = as_object(raw.get("input_tokens_details"))
+    read, written = as_count(details.get("cached_tokens")), as_count(details.get("cache_write_tokens"))
+    fresh = max(0, as_count(raw.get("input_tokens")) - read - written)
+    return Usage(fresh, as_count(raw.get("output_tokens")), read, written, as_count(raw.get("total_tokens")))
 
 
 def _at_tier(cost: ModelCost | None, tier: Any) -> ModelCost | None:
-    factor = _TIER_FACTORS.get(text_of(tier))
+    factor = _TIER_FACTORS.get(as_text(tier))
     if cost is None or factor is None:
         return cost
     prices = (cost.input, cost.output, cost.cache_read, cost.cache_write)
     return ModelCost(*(price * factor for price in prices))
+
+
+first_error = ResponsesDecoder.first_error

@@ -311,14 +311,14 @@ def test_a_failure_before_the_reason_is_the_last_event_and_keeps_the_usage() -> 
 
 
 def test_the_end_is_announced_once_as_soon_as_there_is_a_reason() -> None:
-    told: list[int] = []
+    told: list[float] = []
     list(
         decode(
             payloads_of("".join((MS, MD(None), MD("end_turn"), MD("end_turn"), ME))),
-            on_finish=lambda: told.append(1),
+            expect_end=told.append,
         )
     )
-    assert told == [1]
+    assert told == [5.0]
 
 
 # --- usage ---

@@ -42,7 +42,6 @@ from agent.errors import ConfigurationError
 from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers.anthropic_messages import build_request, stream
-from agent.providers.anthropic_messages import request as anthropic_messages
 from agent.retry import RetryPolicy, classify_error, is_resumable
 from agent.stream import AgentContext, StreamError, StreamEvent, ToolCallStart, build_message
 from agent.tools import AgentTool
@@ -141,7 +140,7 @@ def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P11"""
-    monkeypatch.setattr(anthropic_messages, "LAST_EVENT_SECONDS", 0.05)
+    monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.05)
     sse_server.play(MS, TB(0), TD(0, "x"), CS(0), MD("end_turn"), hang())
     message = asked(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")

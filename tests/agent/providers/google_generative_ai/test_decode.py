@@ -212,7 +212,6 @@ def test_a_call_in_an_answer_cut_by_its_limit_is_not_one_to_run() -> None:
         "OTHER",
         "IMAGE_SAFETY",
         "NO_IMAGE",
-        "FINISH_REASON_UNSPECIFIED",
         "SOMETHING_NEW",
     ],
 )
@@ -350,8 +349,8 @@ def test_the_usage_so_far_is_kept_on_failure() -> None:
 def test_the_reason_is_told_once() -> None:
     told: list[bool] = []
     payloads = [chunk.removeprefix("data: ") for chunk in (*HELLO, G(None, "STOP"))]
-    list(decode(payloads, on_finish=lambda: told.append(True)))
-    assert told == [True]
+    list(decode(payloads, expect_end=told.append))
+    assert told == [5.0]
 
 
 # --- usage ---

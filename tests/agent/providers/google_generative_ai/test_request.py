@@ -29,7 +29,6 @@ from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers import is_supported
 from agent.providers.google_generative_ai import build_request, stream
-from agent.providers.google_generative_ai import request as google_generative_ai
 from agent.providers.google_generative_ai.compat import compat_for
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
 from agent.stream import AgentContext, StreamError, StreamEvent, build_message
@@ -111,7 +110,7 @@ def test_a_server_that_does_not_stream_is_understood(sse_server: SseServer) -> N
 def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(google_generative_ai, "LAST_EVENT_SECONDS", 0.05)
+    monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.05)
     sse_server.play(G([{"text": "x"}], "STOP"), hang())
     message = asked(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")

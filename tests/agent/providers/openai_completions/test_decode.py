@@ -166,10 +166,10 @@ def test_a_broken_connection_ends_the_stream_with_its_text(failure: ProviderErro
 
 
 def test_the_end_of_the_answer_is_told_once() -> None:
-    told: list[int] = []
+    told: list[float] = []
     payloads = [chunk({"content": "x"}), chunk({}, "stop"), chunk({}, "stop"), DONE]
-    list(decode(payloads, on_finish=lambda: told.append(1)))
-    assert told == [1]
+    list(decode(payloads, expect_end=told.append))
+    assert told == [5.0]
 
 
 def test_nothing_is_read_after_done() -> None:

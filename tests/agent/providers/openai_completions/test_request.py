@@ -30,7 +30,6 @@ from agent.errors import ConfigurationError
 from agent.messages import ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers.openai_completions import build_request, stream
-from agent.providers.openai_completions import request as openai_completions
 from agent.retry import RetryPolicy, classify_error
 from agent.stream import AgentContext, StreamError, StreamEvent, ToolCallStart, build_message
 from agent.tools import AgentTool
@@ -105,7 +104,7 @@ def test_an_end_without_done_is_a_success_and_one_without_reason_an_error(sse_se
 def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_completions, "LAST_EVENT_SECONDS", 0.05)
+    monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.05)
     sse_server.play(C({"content": "x"}, "stop"), hang())
     message = asked(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")

@@ -1,0 +1,295 @@
+"""The frame of every decoder: turns the payloads of one response into stream events.
+
+A wire format subclasses `Decoder` and fills in what its events mean: `feed` (one event), `usage`, the words
+for its stop reasons, and `opening_error` (the first events of a response). The frame reads the payloads,
+parses them, notices the end and an early end, and closes with exactly one `StreamDone` or `StreamError`.
+
+Servers that speak a format leave fields out, send null, other types or other words. So nothing here raises
+for what a server sends: what can be understood is used, the rest is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+from agent.providers.http.failure import ProviderError
+from agent.stream import (
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from agent.usage import ModelCost, Usage
+
+StopReason = Literal["stop", "length", "toolUse"]
+
+# Usage and the end mark follow the stop reason at once. A server that keeps the connection open and forgets
+# the end mark must not delay the response by the whole timeout.
+LAST_EVENT_SECONDS = 5.0
+
+# The words of all formats and of the servers that imitate them, as `normalized` writes them.
+_STOP_WORDS: Mapping[str, StopReason] = {
+    **dict.fromkeys(("stop", "stopped", "stopsequence", "stoptoken"), "stop"),
+    **dict.fromkeys(("end", "endturn", "endofturn", "endoftext", "eos", "eostoken"), "stop"),
+    **dict.fromkeys(("complete", "completed", "done", "finish", "finished", "success"), "stop"),
+    **dict.fromkeys(("length", "maxlength", "modellength", "tokenlimit", "incomplete"), "length"),
+    **dict.fromkeys(("maxtokens", "maxoutputtokens", "maxcompletiontokens", "maxnewtokens"), "length"),
+    **dict.fromkeys(("tooluse", "toolcall", "toolcalls", "functioncall", "functioncalls"), "toolUse"),
+}
+# What servers send in chunks before the last one instead of null.
+_NO_STOP_WORDS = frozenset(("", "none", "null", "unspecified"))
+
+# Faster than `json.loads`, which searches for white space around the value.
+_parse = json.JSONDecoder().raw_decode
+
+
+class OpenCall:
+    """A tool call while its pieces arrive."""
+
+    __slots__ = ("has_made_up_id", "id", "index", "name", "pieces")
+
+    def __init__(self, id: str = "", name: str = "") -> None:
+        self.index = -1  # of its block; -1 until the call is announced
+        self.id = id
+        self.has_made_up_id = False
+        self.name = name
+        self.pieces: list[str] = []  # of the JSON text of its arguments
+
+
+class Decoder(ABC):
+    """Decodes one response. Used by one thread, once.
+
+    `cost` is the model's price, `names` maps tool names on the wire to the tools' own. `expect_end(seconds)`
+    is called when the stop reason has come and only the end mark is missing: the rest may take that long.
+    """
+
+    ended_early: ClassVar[str]
+    """The error of a stream that ends without a stop reason or an end mark."""
+
+    stop_words: ClassVar[Mapping[str, StopReason]] = {}
+    """The format's own words for a normal end, as `normalized` writes them, beside those of all formats."""
+
+    has_done_mark: ClassVar[bool] = False
+    """True for formats that end with the payload `[DONE]`."""
+
+    call_id_prefix: ClassVar[str] = "call_"
+    """How the ids begin that are made up for calls without one."""
+
+    def __init__(
+        self,
+        cost: ModelCost | None = None,
+        names: Mapping[str, str] | None = None,
+        expect_end: Callable[[float], object] | None = None,
+    ) -> None:
+        self.is_done = False  # the end mark came
+        self.is_over = False  # nothing that follows may be read
+        self.stop_word = ""  # the server's word for the stop reason
+        self.failure = ""  # the error that the server reported
+        self.has_calls = False
+        self.cost = cost
+        self.names: Mapping[str, str] = names or {}
+        self._expect_end = expect_end
+        self._next_index = 0
+        # The open block of formats that do not number theirs: "text", "thinking", or "" for none.
+        self.open_kind = ""
+        self.open_index = -1
+        self.open_signature: str | None = None
+
+    # --- what a wire format fills in ---
+
+    @abstractmethod
+    def feed(self, event: dict[str, Any]) -> Iterable[StreamEvent]:
+        """Take in one event of the server; returns the stream events that it means."""
+
+    @abstractmethod
+    def usage(self) -> Usage | None:
+        """The tokens that the server reported, priced; None when it reported none."""
+
+    @abstractmethod
+    def stop_error(self, word: str) -> str:
+        """The error text of a stop reason that is no normal end."""
+
+    @classmethod
+    @abstractmethod
+    def opening_error(cls, event: dict[str, Any]) -> str | None:
+        """The error in an event at the start of a stream, "" for one without content yet, else None."""
+
+    def close_blocks(self, events: list[StreamEvent], whole: bool) -> None:
+        """End the open blocks. Unless the response is whole, calls stay open: they may lack something."""
+        self.close_text(events)
+
+    def has_ended(self) -> bool:
+        """True when the server said that the response is complete."""
+        return self.is_done or bool(self.stop_word)
+
+    # --- the stream ---
+
+    def decode(self, payloads: Iterable[str | bytes]) -> Iterator[StreamEvent]:
+        """The events of the response. The last one, and no other, is a `StreamDone` or `StreamError`.
+
+        A `ProviderError` raised by `payloads` becomes the last event, unless the stop reason had come.
+        """
+        feed = self.feed
+        try:
+            for payload in payloads:
+                try:
+                    event, length = _parse(payload)  # type: ignore[arg-type]
+                    if length != len(payload):
+                        raise ValueError
+                except (ValueError, TypeError, RecursionError):
+                    event = _parse_odd(payload)
+                    if event is None and self.has_done_mark and _is_done_mark(payload):
+                        self.is_done = True
+                        break
+                if type(event) is dict:
+                    yield from feed(event)
+                elif type(event) is list:  # a server that does not stream sends all events in one list
+                    for item in event:
+                        if type(item) is dict and not self.is_over:
+                            yield from feed(item)
+                if self.is_over:
+                    break
+        except ProviderError as failure:
+            if failure.aborted or not self.stop_word:
+                last = StreamError(str(failure), "aborted" if failure.aborted else "error")
+                yield from self._end(last, whole=False)
+                return
+        if self.failure or not self.has_ended():
+            yield from self._end(StreamError(self.failure or self.ended_early), whole=False)
+        else:
+            yield from self._end(self._stop_event(), whole=True)
+
+    def _end(self, last: StreamDone | StreamError, whole: bool) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        self.close_blocks(events, whole)
+        last.usage = self.usage()
+        return [*events, last]
+
+    def _stop_event(self) -> StreamDone | StreamError:
+        word = normalized(self.stop_word or "stop")
+        stop = self.stop_words.get(word) or _STOP_WORDS.get(word)
+        if stop is None:
+            return StreamError(self.stop_error(self.stop_word))
+        if stop != "length":  # whether there are calls decides, whatever the server says of them
+            stop = "toolUse" if self.has_calls else "stop"
+        return StreamDone(stop)
+
+    @classmethod
+    def first_error(cls, payload: str | bytes) -> str | None:
+        """The error that a stream opens with, "" for no content yet, else None. For `post_sse`."""
+        event = _parse_odd(payload)
+        if event is None and cls.has_done_mark and _is_done_mark(payload):
+            return None
+        for item in event if isinstance(event, list) else [event]:
+            error = cls.opening_error(item) if isinstance(item, dict) else ""
+            if error != "":
+                return error
+        return ""
+
+    def stop(self, word: str) -> None:
+        """Note the server's word for the stop reason, if it means one."""
+        if normalized(word) in _NO_STOP_WORDS:
+            return
+        if self._expect_end is not None and not self.stop_word:
+            self._expect_end(LAST_EVENT_SECONDS)
+        self.stop_word = word
+
+    def new_index(self) -> int:
+        """The index of the next block."""
+        self._next_index += 1
+        return self._next_index - 1
+
+    @property
+    def has_blocks(self) -> bool:
+        """True once a block was opened."""
+        return self._next_index > 0
+
+    # --- text and thinking of formats that do not number their blocks ---
+
+    def add_text(self, text: str, events: list[StreamEvent]) -> None:
+        """More text; ends an open block of thinking."""
+        if self.open_kind != "text":
+            self.close_text(events)
+            self.open_kind, self.open_index = "text", self.new_index()
+            events.append(TextStart(self.open_index))
+        if text:
+            events.append(TextDelta(self.open_index, text))
+
+    def add_thinking(self, thinking: str, events: list[StreamEvent], signature: str | None = None) -> None:
+        """More thinking; ends an open block of text. `signature` is that of a block which this begins."""
+        if self.open_kind != "thinking":
+            self.close_text(events)
+            self.open_kind, self.open_index = "thinking", self.new_index()
+            self.open_signature = signature
+            events.append(ThinkingStart(self.open_index))
+        if thinking:
+            events.append(ThinkingDelta(self.open_index, thinking))
+
+    def close_text(self, events: list[StreamEvent]) -> None:
+        """End the open block of text or thinking, if any."""
+        if self.open_kind == "text":
+            events.append(TextEnd(self.open_index, self.open_signature))
+        elif self.open_kind:
+            events.append(ThinkingEnd(self.open_index, self.open_signature))
+        self.open_kind, self.open_signature = "", None
+
+    # --- tool calls ---
+
+    def announce(self, call: OpenCall, events: list[StreamEvent], id: str = "") -> None:
+        """Begin the block of a call, with the pieces that came before its name. `id` replaces its own."""
+        if not call.id:
+            call.id, call.has_made_up_id = self.new_call_id(), True
+        self.has_calls = True
+        call.index = self.new_index()
+        events.append(ToolCallStart(call.index, id or call.id, self.names.get(call.name, call.name)))
+        events.extend(ToolCallDelta(call.index, piece) for piece in call.pieces)
+
+    def add_arguments(self, call: OpenCall, piece: str, events: list[StreamEvent]) -> None:
+        """More of a call's arguments; kept until the call is announced."""
+        if piece:
+            call.pieces.append(piece)
+            if call.index >= 0:
+                events.append(ToolCallDelta(call.index, piece))
+
+    def end_call(
+        self,
+        call: OpenCall,
+        events: list[StreamEvent],
+        arguments: dict[str, Any] | None = None,
+        signature: str | None = None,
+    ) -> None:
+        """End the block of a call; `arguments`, when given, replace those of the pieces."""
+        events.append(ToolCallEnd(call.index, arguments, signature))
+
+    def new_call_id(self) -> str:
+        """An id for a call that came without one."""
+        return self.call_id_prefix + secrets.token_hex(12)
+
+
+def normalized(word: str) -> str:
+    """A stop reason in lower case, without separators and the prefix of the enumeration."""
+    return "".join(filter(str.isalnum, word)).lower().removeprefix("finishreason")
+
+
+def _parse_odd(payload: str | bytes) -> Any:
+    """The JSON value of a payload that may be bytes or have white space around it; None when it is none."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_done_mark(payload: str | bytes) -> bool:
+    return payload.strip() in ("[DONE]", b"[DONE]")

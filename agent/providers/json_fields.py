@@ -1,0 +1,65 @@
+"""Reads fields of a server's JSON, any of which may be missing, null or of another type."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from agent.providers.history_transform import to_json_text
+
+
+def as_text(value: Any) -> str:
+    """The value if it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def first_object(value: Any) -> dict[str, Any]:
+    """The first item of a list if it is an object, else an empty one."""
+    return as_object(value[0]) if isinstance(value, list) and value else {}
+
+
+def as_count(value: Any) -> int:
+    """The value if it is a positive number, rounded down, else 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if 0 < value < math.inf else 0
+
+
+def error_text(event: dict[str, Any]) -> str:
+    """The text of the error in an event; empty if it holds none.
+
+    Contains the error's code and type, so that `agent.retry.classify_error` recognises its kind.
+    """
+    error = event.get("error")
+    if not error and event.get("object") == "error":
+        error = event
+    if not error:
+        return ""
+    if not isinstance(error, dict):
+        return str(error)
+    message = error.get("message")
+    text = message if isinstance(message, str) and message.strip() else to_json_text(error)
+    codes = [code for code in (error.get("type"), error.get("code")) if _is_news(code, text)]
+    names = [code for code in codes if isinstance(code, str) and not code.isdigit()]
+    if names:
+        text = f"{text} ({', '.join(dict.fromkeys(names))})"
+    status = next((code for code in codes if code not in names), None)
+    if status is not None:
+        text = f"{status} {text}"
+    raw = as_object(error.get("metadata")).get("raw")  # OpenRouter: what the provider behind it sent
+    return f"{text}\n{raw}" if isinstance(raw, str) and raw else text
+
+
+def _is_news(code: Any, text: str) -> bool:
+    """True for a code or type that the text does not contain."""
+    return isinstance(code, str | int) and not isinstance(code, bool) and bool(code) and str(code) not in text
