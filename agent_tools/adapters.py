@@ -1,9 +1,10 @@
-"""The tools handed to other frameworks: plain functions, Pydantic AI, the OpenAI Agents SDK, LangChain.
+"""Converts tools for other frameworks: plain functions, Pydantic AI, the OpenAI Agents SDK, LangChain.
 
-Each framework is imported only by the function that is asked for it. All take any objects with `name`,
-`description`, `parameters` (JSON Schema) and `execute(arguments, context)`. Under an event loop a call runs
-on a daemon thread of its own; cancelling the task that awaits it sets the call's stop signal, so that the
-tools of this box end at once and kill what they started. A failed call is told to the model.
+Each framework is imported only by the function that converts for it. All functions take any objects with
+`name`, `description`, `parameters` (JSON Schema) and `execute(arguments, context)`. Under an event loop each
+call runs on its own daemon thread; cancelling the task that awaits it sets the call's cancel token, so that
+the tools of this package return at once and kill what they started. The text of a failed call is sent to the
+model.
 """
 
 from __future__ import annotations
@@ -17,40 +18,25 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Optional, Protocol, Union
+from typing import Any, Literal, Optional, Union
 
-from agent_tools.tool import Block, Context, ImageBlock, Result, TextBlock, ToolFailure
-
-
-class AnyTool(Protocol):
-    """What every tool has, of this box or of another."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def parameters(self) -> dict[str, Any]: ...
-
-    def execute(self, arguments: Any, context: Any = None, /) -> Any: ...
+from agent_tools.tool import AnyTool, Block, CallContext, Context, ImageBlock, Result, TextBlock, ToolFailure
 
 
 def as_functions(tools: Iterable[AnyTool], *, raise_errors: bool = False) -> list[Callable[..., Any]]:
-    """The tools as plain functions, for everything that takes a list of those.
+    """Convert the tools into plain functions.
 
-    Name, signature, annotations and docstring are the tool's. A call returns the text, or, when there are
-    images, the list of blocks. A failure returns its text after "Error: ", or raises `ToolFailure` with
+    Name, signature, annotations and docstring are those of the tool. A call returns the text or, with images,
+    the list of blocks. A failed call returns its text after "Error: ", or raises `ToolFailure` with
     `raise_errors`. The functions may be called from any number of threads.
     """
     return [_as_function(tool, raise_errors) for tool in tools]
 
 
 def to_pydantic_ai(tools: Iterable[AnyTool]) -> list[Any]:
-    """The tools as `pydantic_ai.Tool`s: `Agent(model, tools=to_pydantic_ai(coding_tools()))`.
+    """Convert the tools into `pydantic_ai.Tool`s: `Agent(model, tools=to_pydantic_ai(coding_tools()))`.
 
-    A failed call reaches the model as a failed tool result and uses up none of its retries.
+    A failed call becomes a failed tool result and uses up no retry.
     """
     framework = require("pydantic_ai", "pydantic-ai-slim")
     failed = getattr(importlib.import_module("pydantic_ai.exceptions"), "ToolFailed", None)
@@ -62,8 +48,8 @@ def to_pydantic_ai(tools: Iterable[AnyTool]) -> list[Any]:
         async def call(ctx: Any, /, **arguments: Any) -> Any:
             result = await call_tool(tool, arguments, ctx.tool_call_id or "")
             if result.is_error and failed is not None:
-                raise failed(told_text(result))
-            return _simplest(told(result), image)
+                raise failed(text_for_model(result))
+            return _simplest(blocks_for_model(result), image)
 
         return framework.Tool.from_schema(
             call,
@@ -78,15 +64,15 @@ def to_pydantic_ai(tools: Iterable[AnyTool]) -> list[Any]:
 
 
 def to_openai_agents(tools: Iterable[AnyTool]) -> list[Any]:
-    """The tools as `agents.FunctionTool`s: `Agent(name="coder", tools=to_openai_agents(coding_tools()))`."""
+    """Convert the tools into `agents.FunctionTool`s: `Agent(tools=to_openai_agents(coding_tools()))`."""
     framework = require("agents", "openai-agents")
 
     def convert(tool: AnyTool) -> Any:
         async def call(ctx: Any, arguments: str) -> Any:
             result = await call_tool(tool, arguments, getattr(ctx, "tool_call_id", ""))
-            blocks = told(result)
+            blocks = blocks_for_model(result)
             if not any(isinstance(block, ImageBlock) for block in blocks):
-                return told_text(result)
+                return text_for_model(result)
             return [
                 framework.ToolOutputText(text=block.text)
                 if isinstance(block, TextBlock)
@@ -94,7 +80,7 @@ def to_openai_agents(tools: Iterable[AnyTool]) -> list[Any]:
                 for block in blocks
             ]
 
-        # Its strict mode would make every optional argument a required one.
+        # The strict mode would make every optional argument required.
         return framework.FunctionTool(
             tool.name, tool.description, tool.parameters, call, strict_json_schema=False
         )
@@ -103,7 +89,7 @@ def to_openai_agents(tools: Iterable[AnyTool]) -> list[Any]:
 
 
 def to_langchain(tools: Iterable[AnyTool]) -> list[Any]:
-    """The tools as LangChain `StructuredTool`s, for `create_agent(model, to_langchain(coding_tools()))`.
+    """Convert the tools into LangChain tools: `create_agent(model, to_langchain(coding_tools()))`.
 
     The message's artifact is the `Result`; a failed call becomes a message of status "error".
     """
@@ -112,9 +98,9 @@ def to_langchain(tools: Iterable[AnyTool]) -> list[Any]:
     def convert(tool: AnyTool) -> Any:
         def answer(result: Result) -> tuple[Any, Result]:
             if result.is_error:
-                raise framework.ToolException(told_text(result))
+                raise framework.ToolException(text_for_model(result))
             content = _simplest(
-                told(result),
+                blocks_for_model(result),
                 lambda image: {"type": "image", "base64": image.data, "mime_type": image.mime_type},
                 lambda text: {"type": "text", "text": text},
             )
@@ -140,39 +126,39 @@ def to_langchain(tools: Iterable[AnyTool]) -> list[Any]:
     return [convert(tool) for tool in tools]
 
 
-# What every integration needs
+# Shared by all integrations
 
 
 def require(module: str, install: str) -> Any:
-    """An optional module; a missing one raises ImportError with the command that installs it."""
+    """Import an optional module; ImportError, with the command that installs it, when it is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and not module.startswith(error.name):
-            raise  # it is installed, but something of its own is not
+            raise  # the module is installed, one of its dependencies is not
         raise ImportError(f"{module.partition('.')[0]} is not installed: pip install '{install}'") from error
 
 
-def run_tool(tool: AnyTool, arguments: Mapping[str, Any] | str, context: Context) -> Result:
-    """A tool's answer as a `Result`, whatever it returns or raises; on the caller's thread."""
+def run_tool(tool: AnyTool, arguments: Mapping[str, Any] | str, context: CallContext) -> Result:
+    """Call a tool on this thread and return its outcome as a `Result`, whatever it returns or raises."""
     try:
         given = json.loads(arguments or "{}", strict=False) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError) as error:
-        return Result(f"the arguments of {tool.name} are no JSON object: {error}", is_error=True)
+        return Result(f"the arguments of {tool.name} are not a JSON object: {error}", is_error=True)
     try:
         return _as_result(tool.execute(given, context))
-    except Exception as error:  # other people's tools may raise, and a model can act on the text
+    except Exception as error:  # foreign tools may raise, and a model can act on the text
         return Result(f"{tool.name} failed: {error}", is_error=True)
 
 
-def _as_result(answer: Any) -> Result:
-    if isinstance(answer, Result):
-        return answer
-    content = answer if isinstance(answer, (str, list, tuple)) else answer.content
+def _as_result(returned: Any) -> Result:
+    if isinstance(returned, Result):
+        return returned
+    content = returned if isinstance(returned, (str, list, tuple)) else returned.content
     return Result(
         content if isinstance(content, str) else [_block(item) for item in content],
-        meta=getattr(answer, "meta", None),
-        is_error=getattr(answer, "is_error", False),
+        meta=getattr(returned, "meta", None),
+        is_error=getattr(returned, "is_error", False),
     )
 
 
@@ -182,42 +168,42 @@ async def call_tool(
     tool_call_id: str = "",
     on_update: Callable[[Result], object] | None = None,
 ) -> Result:
-    """`run_tool` on a daemon thread of its own, awaited; cancelling the task sets the call's stop signal.
+    """Await `run_tool` on its own daemon thread (asyncio); cancelling the task sets the call's cancel token.
 
-    For asyncio. `on_update` gets progress on that thread.
+    `on_update` receives partial results on that thread.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Result] = loop.create_future()
-    context = Context(tool_call_id, threading.Event(), on_update)
-    surroundings = contextvars.copy_context()
+    future: asyncio.Future[Result] = loop.create_future()
+    cancel = threading.Event()
+    context = Context(tool_call_id, cancel, on_update)
+    variables = contextvars.copy_context()
 
     def settle(result: Result) -> None:
-        if not answer.done():
-            answer.set_result(result)
+        if not future.done():
+            future.set_result(result)
 
     def work() -> None:
-        result = surroundings.run(run_tool, tool, arguments, context)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        result = variables.run(run_tool, tool, arguments, context)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing awaits the result
             loop.call_soon_threadsafe(settle, result)
 
     threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True).start()
     try:
-        return await answer
+        return await future
     except asyncio.CancelledError:
-        assert isinstance(context.cancel, threading.Event)
-        context.cancel.set()
+        cancel.set()
         raise
 
 
-def told(result: Result) -> list[Block]:
-    """The blocks a model is shown: the content, then one `[key: value]` line for each entry of `meta`."""
+def blocks_for_model(result: Result) -> list[Block]:
+    """Return the blocks to send to a model: the content, then one `[key: value]` line per item of `meta`."""
     lines = [f"[{key}: {value}]" for key, value in sorted((result.meta or {}).items())]
     return [*result.content, *([TextBlock("\n".join(lines))] if lines else [])]
 
 
-def told_text(result: Result) -> str:
-    """The texts of `told`, each on lines of its own."""
-    return "\n".join(block.text for block in told(result) if isinstance(block, TextBlock))
+def text_for_model(result: Result) -> str:
+    """Return the texts of `blocks_for_model`, joined by line feeds."""
+    return "\n".join(block.text for block in blocks_for_model(result) if isinstance(block, TextBlock))
 
 
 def _block(item: Any) -> Block:
@@ -229,7 +215,7 @@ def _block(item: Any) -> Block:
 def _simplest(
     blocks: list[Block], image: Callable[[ImageBlock], Any], text: Callable[[str], Any] = str
 ) -> str | list[Any]:
-    """A string when there is only text, else the list of blocks in the framework's own form."""
+    """One string when there is only text, else the list of blocks in the framework's form."""
     if all(isinstance(block, TextBlock) for block in blocks):
         return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
     return [text(block.text) if isinstance(block, TextBlock) else image(block) for block in blocks]
@@ -247,9 +233,10 @@ def _as_function(tool: AnyTool, raise_errors: bool) -> Callable[..., Any]:
         result = run_tool(tool, present, Context())
         if result.is_error:
             if raise_errors:
-                raise ToolFailure(told_text(result))
-            return f"Error: {told_text(result)}"
-        return told_text(result) if all(block.type == "text" for block in result.content) else told(result)
+                raise ToolFailure(text_for_model(result))
+            return f"Error: {text_for_model(result)}"
+        is_text = all(block.type == "text" for block in result.content)
+        return text_for_model(result) if is_text else blocks_for_model(result)
 
     function.__name__ = function.__qualname__ = tool.name
     function.__doc__ = _docstring(tool)
@@ -270,7 +257,7 @@ def _signature(schema: Mapping[str, Any]) -> inspect.Signature:
                 name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
                 default=item.get("default"),
-                annotation=Optional[_annotation(item)],  # noqa: UP045 _annotation gives a value, no type
+                annotation=Optional[_annotation(item)],  # noqa: UP045 _annotation returns a value
             )
             for name, item in properties
         ],
@@ -286,7 +273,7 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     if choices := schema.get("enum"):
         return Literal[tuple(choices)]
     if branches := schema.get("anyOf") or schema.get("oneOf"):
-        return Union[tuple(_annotation(branch) for branch in branches)]  # noqa: UP007 of a computed tuple
+        return Union[tuple(_annotation(branch) for branch in branches)]  # noqa: UP007 the tuple is computed
     kind = schema.get("type")
     if kind == "array":
         return list[_annotation(schema.get("items", {}))]  # type: ignore[misc]
@@ -296,7 +283,7 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
 
 
 def _docstring(tool: AnyTool) -> str:
-    """The description, then the arguments in the style most frameworks read back into a schema."""
+    """The description, then the arguments in the style that most frameworks parse into a schema."""
     lines = [
         f"    {name}: {' '.join(item.get('description', '').split()) or name}"
         for name, item in tool.parameters["properties"].items()

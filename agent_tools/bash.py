@@ -1,4 +1,4 @@
-"""The bash tool: run a command, see the end of what it wrote and how it ended."""
+"""The bash tool: runs a command and returns the end of its output and how it ended."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from agent_tools.process.capture import Capture, Captured
 from agent_tools.process.environment import command_environment, filtered_environment
 from agent_tools.process.runner import Command, Ending
 from agent_tools.process.sandbox import TMP, Bubblewrap
-from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, cut_line, format_size
 
 if TYPE_CHECKING:
     from agent_tools.jobs import JobTable
 
 DEFAULT_TIMEOUT = 120.0
-# A screen shows a few lines and a person reads no faster than this.
+# Seconds between updates and bytes of each: a display shows a few lines, ten times a second at most.
 UPDATE_INTERVAL = 0.1
 UPDATE_BYTES = 4096
-# Linux takes 128 KiB per argument; what fails with less is the environment's fault.
+# Linux accepts 128 KiB per argument; when a shorter command is too long, the environment is at fault.
 _LONG_COMMAND = 100_000
 
 
@@ -59,8 +59,8 @@ def _description(timeout: float, background: bool, sandbox: Bubblewrap | None) -
         "in a temporary file named in the result.",
         f"The default timeout is {timeout:g} s; ask for more with `timeout` before a long build or test run.",
         "There is no terminal and no input: nothing can be typed, editors end at once, prompts fail.",
-        "Each call is a new shell: `cd` and variables do not last. `cwd` runs the command elsewhere, also "
-        "when the working directory has been deleted.",
+        "Each call starts a new shell: `cd` and variables do not persist. `cwd` runs the command in another "
+        "directory, also when the working directory has been deleted.",
         _sandbox_note(sandbox)
         if sandbox
         else "Background jobs (`&`, nohup) are killed when the shell exits; a daemon started with setsid "
@@ -85,7 +85,7 @@ def _sandbox_note(sandbox: Bubblewrap) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """What is about to be run; a spawn hook returns it, changed or not."""
+    """A command about to be started; a spawn hook returns it, changed or not."""
 
     command: str
     cwd: str
@@ -106,23 +106,24 @@ def bash_tool(
     sandbox: str = "",
     network: bool = False,
     readable: Collection[str | os.PathLike[str]] = (),
-) -> Tool[Any]:
-    """A tool that runs commands in `cwd`.
+) -> Tool[BashArguments]:
+    """Return a tool that runs commands in `cwd`.
 
-    `timeout`: seconds a command gets when the model asks for nothing. `prefix`: shell text run before every
-    command (`shopt -s expand_aliases`). `env`: variables to set, or to take away with None. `env_filter`
-    keeps API keys, tokens and passwords of this process from commands, but for the names in `pass_env`.
-    `spawn_hook` may change command, directory and environment. `jobs` lets the model start background jobs.
+    `timeout`: seconds until a command is killed when the model sets no other limit. `prefix`: shell text run
+    before every command (`shopt -s expand_aliases`). `env`: variables to set, or to remove with None.
+    `env_filter` withholds API keys, tokens and passwords of this process from commands, except the variables
+    named in `pass_env`. `spawn_hook` may change command, directory and environment. `jobs` lets the model
+    start background jobs.
 
     `confine`, or `sandbox="bwrap"`, runs commands under bubblewrap: they can write below `cwd` and in a /tmp
     that lasts as long as the tool, read the system's folders and those of `readable`, and reach no network
-    without `network`. Where bubblewrap cannot run, every call is an error that says so.
+    without `network`. Where bubblewrap cannot run, every call is an error that gives the reason.
     """
     if sandbox not in ("", "bwrap"):
         raise ValueError(f"sandbox is 'bwrap' or '', not {sandbox!r}")
     is_confined = confine or sandbox == "bwrap"
     box = Bubblewrap(os.fspath(cwd), network=network, readable=readable) if is_confined else None
-    # A string would be taken for its letters.
+    # A string would be iterated letter by letter.
     names = frozenset((pass_env,) if isinstance(pass_env, str) else pass_env)
     runner = _Runner(
         cwd=os.path.abspath(cwd),
@@ -160,7 +161,7 @@ class _Runner:
     disk: Disk
     sandbox: Bubblewrap | None
 
-    def run(self, arguments: BashArguments, context: Any) -> Result:
+    def run(self, arguments: BashArguments, context: CallContext) -> Result:
         spawn = self._spawn(arguments)
         if not os.path.isdir(spawn.cwd):
             raise _missing_directory(spawn.cwd)
@@ -168,7 +169,7 @@ class _Runner:
             job = self.jobs.start(arguments.command, lambda: self._start(spawn), self._capture())
             return Result(f"Started background job {job.id}; follow it with jobs.", details={"job": job.id})
         timeout = arguments.timeout if arguments.timeout and arguments.timeout > 0 else self.timeout
-        with _journalled(getattr(context, "journal", None), spawn.cwd):
+        with _recorded_in(getattr(context, "journal", None), spawn.cwd):
             capture, ending = _follow(self._start(spawn), self._capture(), timeout, context)
         return _result(capture, ending, timeout, arguments.if_hash)
 
@@ -215,7 +216,7 @@ def _start(argv: list[str], spawn: Spawn, cwd: str) -> Command:
 
 def _find_bash(path: str) -> str:
     if os.name == "nt":
-        # The first bash on PATH may be the one that starts a Linux of its own; the one of Git works here.
+        # The first bash on PATH may be that of WSL, which starts a Linux; Git's bash runs on Windows itself.
         git = shutil.which("git", path=path)
         bash = os.path.join(os.path.dirname(git), "..", "bin", "bash.exe") if git else ""
         if os.path.isfile(bash):
@@ -229,16 +230,15 @@ def _find_bash(path: str) -> str:
 def _missing_directory(cwd: str) -> ToolFailure:
     what = "no longer exists as a directory" if os.path.exists(cwd) else "no longer exists"
     return ToolFailure(
-        f"The working directory {cut_line(cwd)} {what}, so the command was not run (nor anywhere else, where "
-        "it could do harm). A worktree may have been removed, a temporary directory cleaned up or a branch "
-        "switched. "
-        "Pass `cwd` with the absolute path of a directory that exists, or create this one again."
+        f"The working directory {cut_line(cwd)} {what}, so the command was not run. A worktree may have been "
+        "removed, a temporary directory cleaned up or a branch switched. Pass `cwd` with the absolute path "
+        "of a directory that exists, or create this one again."
     )
 
 
 @contextlib.contextmanager
-def _journalled(journal: Any, cwd: str) -> Iterator[None]:
-    """Let an undo journal look at the directory before and after the command."""
+def _recorded_in(journal: Any, cwd: str) -> Iterator[None]:
+    """Call an undo journal before and after the command."""
     if journal is None:
         yield
         return
@@ -249,8 +249,10 @@ def _journalled(journal: Any, cwd: str) -> Iterator[None]:
         journal.after_command(cwd)
 
 
-def _follow(command: Command, capture: Capture, timeout: float, context: Any) -> tuple[Capture, Ending]:
-    """Read the command to its end, reporting progress."""
+def _follow(
+    command: Command, capture: Capture, timeout: float, context: CallContext
+) -> tuple[Capture, Ending]:
+    """Read the output to its end and send updates; returns it with the ending of the command."""
     shown, due = 0, 0.0
     with command:
         for chunk in command.output(timeout=timeout, cancel=context.cancel):

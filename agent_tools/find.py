@@ -62,6 +62,7 @@ def find_tool(
         FindArguments,
         find,
         parallel=True,
+        read_only=True,
         display_hint=DisplayHint((TitleArg("pattern", "pattern"), TitleArg("path", "path", "in")), 15),
     )
 

@@ -88,6 +88,7 @@ def grep_tool(
         GrepArguments,
         grep,
         parallel=True,
+        read_only=True,
         display_hint=DisplayHint(
             (
                 TitleArg("pattern", "pattern"),

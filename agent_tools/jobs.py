@@ -1,4 +1,4 @@
-"""Background jobs: commands that outlive the call that started them, and the tool that follows them."""
+"""Background jobs: commands that outlive the call that started them, and the jobs tool that follows them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import time
 import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Literal
+from typing import Literal
 
 import regex
 from pydantic import Field
 
 from agent_tools.process.capture import Capture
 from agent_tools.process.runner import Command, Ending
-from agent_tools.tool import Arguments, Cancel, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import Arguments, CallContext, Cancel, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import cut_line
 
-# More servers and watchers than one task needs; a model that starts jobs in a loop is told.
+# Bounds a model that starts jobs in a loop; more servers and watchers than one task needs.
 MAX_RUNNING = 32
-# Ended jobs are kept so that their end can be read, the latest of them.
+# The latest ended jobs are kept, so that the end of their output can be read.
 MAX_ENDED = 32
 DEFAULT_WAIT = 30.0
-# How late a cancellation or timeout of a wait is noticed.
+# Seconds within which a wait notices a cancellation or its timeout.
 WAIT_STEP = 0.05
-# How long an ended or killed job may take to be read to its end.
-END_PATIENCE = 2.0
-# A pattern that backtracks without end must not hold the interpreter.
+# Seconds to wait until the output of a killed job has been read.
+JOIN_TIMEOUT = 2.0
+# Seconds for one search: a pattern that backtracks without end must not block the interpreter.
 PATTERN_TIMEOUT = 1.0
 
 
 class Job:
-    """One background command, read by a thread of its own until it ends.
+    """One background command, read by its own thread until it ends.
 
     Threads: every method may be called from any thread; `_changed` guards the capture, the positions and
     the ending, and is notified when one of them changes.
@@ -48,8 +48,9 @@ class Job:
         self._started = time.monotonic()
         self._changed = threading.Condition()
         self._ending: Ending | None = None
-        # Started by the thread that stays: a sandbox dies with the thread that made it, not the process.
-        # In a list to be emptied, because a thread keeps its arguments, and this one may hold the table.
+        # The reading thread starts the command: a sandbox dies with the thread that made it, not the process.
+        # `start` goes in a list that the thread empties, because a thread keeps its arguments alive and
+        # `start` may refer to the table.
         started: SimpleQueue[Command | BaseException] = SimpleQueue()
         self._thread = threading.Thread(
             target=self._follow, args=([start], started), name=f"agent-{self.id}", daemon=True
@@ -63,27 +64,27 @@ class Job:
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended; None while it runs."""
+        """How the command ended; None while it runs."""
         return self._ending
 
     @property
     def status(self) -> str:
-        """In words: running and for how long, or how it ended."""
+        """A short text: for how long it has been running, or how it ended."""
         if self._ending is None:
             return f"running for {time.monotonic() - self._started:.0f} s"
         return str(self._ending)
 
     def read(self) -> str:
-        """The output since the last read, its end if it is long, with a note of what was cut."""
+        """Return the output since the last read: its end if it is long, with a notice of what was cut."""
         with self._changed:
             recent = self._capture.since(self._position)
             self._position = recent.position
         return "\n\n".join(part for part in (recent.text.removesuffix("\n"), recent.notice) if part)
 
     def wait(self, pattern: regex.Pattern[str] | None, timeout: float, cancel: Cancel) -> str:
-        """Wait until unread output matches or the job ends; returns what happened, in words.
+        """Wait until unread output matches or the job ends, for at most `timeout` seconds.
 
-        Raises ToolFailure when it is cancelled.
+        Returns a short text that says which. Raises ToolFailure when it is cancelled.
         """
         deadline = time.monotonic() + timeout
         seen = -1
@@ -93,7 +94,7 @@ class Job:
             with self._changed:
                 ending, received = self._ending, self._capture.received_bytes
                 text, line_start = self._capture.lines_since(searched)
-            # Searched without the lock, and each line only until it has ended.
+            # Searched without the lock; a line is searched again only until it has ended.
             if pattern is not None and received != seen and _matches(pattern, text):
                 return "the pattern was found"
             if ending is not None:
@@ -108,19 +109,19 @@ class Job:
                     self._changed.wait(min(WAIT_STEP, max(deadline - time.monotonic(), 0)))
 
     def kill(self) -> None:
-        """Kill all of it, without waiting: from any thread, even in a finalizer."""
+        """Kill every process of the job without waiting. Safe on any thread and in a finalizer."""
         self._command.kill()
 
     def join(self) -> None:
-        """Wait until a job that was killed has been read to its end."""
-        self._thread.join(END_PATIENCE)
+        """Wait until the output of a killed job has been read."""
+        self._thread.join(JOIN_TIMEOUT)
 
     def _follow(
         self, starts: list[Callable[[], Command]], started: SimpleQueue[Command | BaseException]
     ) -> None:
         try:
             command = starts.pop()()
-        except BaseException as error:  # told by the thread that waits
+        except BaseException as error:  # raised again by the thread that waits
             started.put(error)
             return
         started.put(command)
@@ -137,7 +138,7 @@ class Job:
 
 
 class JobTable:
-    """The background jobs of one toolbox; closing it, collecting it or leaving the interpreter ends them all.
+    """The background jobs of one toolbox. They end when it is closed or collected and at interpreter exit.
 
     Threads: every method may be called from any thread; `_lock` guards the table.
     """
@@ -150,7 +151,7 @@ class JobTable:
         self._finalizer = weakref.finalize(self, _kill_jobs, self._jobs)
 
     def start(self, command_line: str, start: Callable[[], Command], capture: Capture | None = None) -> Job:
-        """Start a job with a function that starts its command. Raises ToolFailure when there are too many."""
+        """Start a job; `start` starts its command. Raises ToolFailure when too many are running."""
         with self._lock:
             if self._closed:
                 raise ToolFailure("this session is closed; no background job is started any more")
@@ -166,12 +167,12 @@ class JobTable:
             return job
 
     def jobs(self) -> list[Job]:
-        """All jobs that are known, in the order of their start."""
+        """All known jobs in the order of their start."""
         with self._lock:
             return list(self._jobs.values())
 
     def get(self, job_id: str) -> Job:
-        """The job of that id, or a ToolFailure that names those there are."""
+        """Return the job of that id; raises ToolFailure with the known ids when there is none."""
         with self._lock:
             job = self._jobs.get(job_id.strip())
             known = ", ".join(self._jobs) or "none"
@@ -197,7 +198,8 @@ class JobTable:
 
 class JobsArguments(Arguments):
     action: Literal["list", "read", "wait", "kill"] = Field(
-        "list", description="list: all jobs; read: new output; wait: for a pattern or the end; kill: end it"
+        "list",
+        description="list: all jobs; read: new output; wait: for a pattern or the end; kill: end the job",
     )
     id: str | None = Field(None, description="Job id that bash returned, for read, wait and kill")
     pattern: str | None = Field(
@@ -209,16 +211,16 @@ class JobsArguments(Arguments):
 
 
 _DESCRIPTION = (
-    "Follow background jobs that bash started with `background`: list them, read the output that came since "
-    "the last look, wait until unread output matches `pattern` (a server that says it is ready) or the job "
-    "ends, or kill one. Every answer but a list holds the new output. All jobs end with the session."
+    "Follow background jobs that bash started with `background`: list them, read the output since the last "
+    "read, wait until unread output matches `pattern` (such as a server's ready message) or the job ends, or "
+    "kill one. Every result except a list holds the new output. All jobs end with the session."
 )
 
 
-def jobs_tool(table: JobTable) -> Tool[Any]:
-    """A tool that follows the jobs of `table`, the one given to `bash_tool(jobs=...)`."""
+def jobs_tool(table: JobTable) -> Tool[JobsArguments]:
+    """Return a tool that follows the jobs of `table`, the one given to `bash_tool(jobs=...)`."""
 
-    def run(arguments: JobsArguments, context: Any) -> Result:
+    def run(arguments: JobsArguments, context: CallContext) -> Result:
         if arguments.action == "list":
             return _list(table)
         if not arguments.id:
@@ -227,11 +229,11 @@ def jobs_tool(table: JobTable) -> Tool[Any]:
         if arguments.action == "wait":
             pattern = _compiled(arguments.pattern)
             timeout = DEFAULT_WAIT if arguments.timeout is None else max(arguments.timeout, 0.0)
-            return _answer(job, f" ({job.wait(pattern, timeout, context.cancel)})")
+            return _job_result(job, f" ({job.wait(pattern, timeout, context.cancel)})")
         if arguments.action == "kill":
             job.kill()
             job.join()
-        return _answer(job)
+        return _job_result(job)
 
     hint = DisplayHint(
         title_args=(TitleArg("action", "accent"), TitleArg("id"), TitleArg("pattern", "pattern"))
@@ -245,8 +247,8 @@ def _list(table: JobTable) -> Result:
     return Result("\n".join(lines) or "(no jobs)", details={"jobs": [job.id for job in jobs]})
 
 
-def _answer(job: Job, note: str = "") -> Result:
-    # The status first: an end seen here has all of its output in what is read after it.
+def _job_result(job: Job, note: str = "") -> Result:
+    # Status before output: when the job has ended, the output read after that is complete.
     status = f"[{job.id} {job.status}{note}]"
     output = job.read() or "(no new output)"
     return Result(f"{output}\n\n{status}", details={"job": job.id, "running": job.ending is None})
@@ -274,6 +276,6 @@ def _matches(pattern: regex.Pattern[str], text: str) -> bool:
 
 
 def _kill_jobs(jobs: dict[str, Job]) -> None:
-    # Without the table's lock: this also runs when the table is collected, whatever that interrupts.
+    # Without the lock of the table: collecting the table runs this too, and may interrupt the holder.
     for job in list(jobs.values()):
         job.kill()

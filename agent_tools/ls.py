@@ -43,6 +43,7 @@ def ls_tool(cwd: str | os.PathLike[str] = ".", *, confine: bool = False) -> Tool
         LsArguments,
         ls,
         parallel=True,
+        read_only=True,
         display_hint=DisplayHint((TitleArg("path", "path"),), 20),
     )
 

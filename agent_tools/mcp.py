@@ -1,11 +1,10 @@
-"""The tools as an MCP server on standard input and output.
+"""Serves the tools over MCP on standard input and output.
 
     python -m agent_tools.mcp --root DIR [--read-only] [--confine]
 
-Needs the extra `[mcp]`. Paths are taken from DIR; it is a fence around the tools with `--confine` only, which
-runs bash under bubblewrap, without network.
-Logs go to standard error. When the client goes away, or on SIGTERM, SIGHUP and SIGINT, every running command
-is killed.
+Needs the extra `[mcp]`. Relative paths start from DIR. Only `--confine` keeps the tools inside it; bash then
+runs under bubblewrap, without network. Logs go to standard error. When the client closes standard input, and
+on SIGTERM, SIGHUP and SIGINT, every running command is killed.
 """
 
 from __future__ import annotations
@@ -19,21 +18,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from agent_tools.adapters import AnyTool, call_tool, require, told
-from agent_tools.tool import Result, TextBlock
+from agent_tools.adapters import blocks_for_model, call_tool, require
+from agent_tools.tool import AnyTool, Result, TextBlock
 
 EXTRA = "steady-agent[mcp]"
 
-# Changes nothing: a client may let such calls through without asking.
-_READ_ONLY = frozenset({"read", "grep", "find", "ls"})
-# What a client shows while it waits: one line of progress, not a page.
+# Characters of a progress message: clients show one line.
 _MESSAGE_LENGTH = 200
 
 
 def make_server(tools: Iterable[AnyTool], name: str = "agent-tools") -> Any:
-    """An `mcp.server.lowlevel.Server` that serves the tools.
+    """Return an `mcp.server.lowlevel.Server` that serves the tools.
 
-    Calls run at the same time, each on a thread of its own; a cancelled request stops its call. A failed call
+    Calls run at the same time, each on its own thread; cancelling a request cancels its call. A failed call
     is a result with `isError`, so that the model sees its text. Raises ImportError without the extra `[mcp]`.
     """
     if not hasattr(require("mcp", EXTRA), "Client"):
@@ -58,7 +55,7 @@ def make_server(tools: Iterable[AnyTool], name: str = "agent-tools") -> Any:
                 types.TextContent(type="text", text=block.text)
                 if isinstance(block, TextBlock)
                 else types.ImageContent(type="image", data=block.data, mime_type=block.mime_type)
-                for block in told(result)
+                for block in blocks_for_model(result)
             ],
             is_error=result.is_error,
         )
@@ -67,9 +64,9 @@ def make_server(tools: Iterable[AnyTool], name: str = "agent-tools") -> Any:
 
 
 class _Progress:
-    """Passes a call's progress on to the client, which may extend its patience for it.
+    """Sends the progress of a call to the client, which may extend its time limit for it.
 
-    Made on the event loop, called on the thread of the tool.
+    Created on the event loop, called on the thread of the tool.
     """
 
     def __init__(self, session: Any) -> None:
@@ -90,7 +87,7 @@ def _describe(types: Any, tool: AnyTool) -> Any:
         description=tool.description,
         input_schema=tool.parameters,
         annotations=types.ToolAnnotations(
-            title=getattr(tool, "label", tool.name), read_only_hint=tool.name in _READ_ONLY
+            title=getattr(tool, "label", tool.name), read_only_hint=getattr(tool, "read_only", False)
         ),
     )
 
@@ -100,12 +97,12 @@ def _version() -> str:
 
     try:
         return version("steady-agent")
-    except PackageNotFoundError:  # run from a checkout that is not installed
+    except PackageNotFoundError:  # a checkout that is not installed
         return "0"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; serves until standard input ends. 2 for a wrong call, 1 without the extra."""
+    """Serve until standard input ends; the exit code is 2 for wrong arguments, 1 without the extra."""
     parser = argparse.ArgumentParser(
         prog="python -m agent_tools.mcp",
         description="Serve the coding tools over MCP on standard input and output.",
@@ -120,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     root = os.path.abspath(options.root)
     if not os.path.isdir(root):
-        parser.error(f"--root is no folder: {root}")
+        parser.error(f"--root is not a folder: {root}")
 
     from agent_tools.toolsets import coding_tools, read_only_tools
 
@@ -143,21 +140,21 @@ async def _serve(server: Any) -> None:
 
 
 def _end_on_signals() -> None:
-    """Leave on a signal with every command killed.
+    """Kill every command and exit on a signal.
 
-    Not by an exception: the thread that waits in a read of standard input would hold the interpreter's exit.
+    Not by an exception: the thread that reads standard input would block the exit of the interpreter.
     """
     from agent_tools.process.runner import kill_all
     from agent_tools.process.sandbox import delete_all
 
-    def leave(number: int, frame: object) -> NoReturn:
+    def exit_now(number: int, frame: object) -> NoReturn:
         kill_all(final=True)
         delete_all()
         os._exit(128 + number)
 
     for name in ("SIGTERM", "SIGHUP", "SIGINT"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), leave)
+            signal.signal(getattr(signal, name), exit_now)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,8 @@ def plan_tool(sink: PlanSink, publisher: PlanPublisher | None = None) -> Tool[Pl
         steps = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
         return Result(f"The plan has {steps}. Keep it updated: mark steps as you start and complete them.")
 
-    return Tool("plan", DESCRIPTION, PlanArguments, plan, display_hint=DisplayHint((TitleArg("title"),)))
+    hint = DisplayHint((TitleArg("title"),))
+    return Tool("plan", DESCRIPTION, PlanArguments, plan, read_only=True, display_hint=hint)
 
 
 def _entries(value: object) -> Sequence[PlanEntry]:

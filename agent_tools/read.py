@@ -74,6 +74,7 @@ def read_tool(
         ReadArguments,
         read,
         parallel=True,
+        read_only=True,
         display_hint=DisplayHint(
             (TitleArg("path", "path"), TitleArg("offset", label="from"), TitleArg("limit", label="lines"))
         ),

@@ -1,7 +1,7 @@
-"""What a tool of this box is: a name, a description, a JSON Schema and a function that answers with a Result.
+"""Defines `Tool`: a name, a description, a JSON Schema and a function that returns a `Result`.
 
-Nothing here knows an agent framework. A framework needs `name`, `description`, `parameters` and
-`execute(arguments, context)`; a script may call the tool like a function: `tool(path="x")`.
+It depends on no agent framework. A framework uses `name`, `description`, `parameters` and
+`execute(arguments, context)`; a script calls a tool like a function: `tool(path="x")`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 logger = logging.getLogger("agent_tools")
 
-# Characters of a failure's text that are kept at its start and end. What is longer echoes an argument, such
-# as a path of 100,000 characters, and the model knows that one.
+# Characters of a failure's text that are kept at its start and end. Longer texts echo an argument that the
+# model sent itself, such as a path of 100,000 characters.
 _FAILURE_START, _FAILURE_END = 8_000, 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """A piece of text of a result."""
+    """Text in a result."""
 
     text: str
     type: Literal["text"] = field(default="text", init=False)
@@ -32,7 +32,7 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
-    """An image of a result; `data` is base64 text, `mime_type` what its bytes really are."""
+    """An image in a result; `data` is base64 text, `mime_type` the type that its bytes have."""
 
     data: str
     mime_type: str
@@ -44,11 +44,11 @@ Block = TextBlock | ImageBlock
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool answers.
+    """The result of a call.
 
-    `content` is for the model (a string is taken as one text block); `details` is for a screen or a log and
-    is never sent; `meta` is small text the model should see though it is not part of the content (a hash).
-    `terminate` asks the agent to stop after this batch; `status_message` labels a partial result.
+    `content` is sent to the model (a string becomes one text block). `details` is for displays and logs and
+    is never sent. `meta` holds short texts for the model that are not part of the content (a hash).
+    `terminate` asks the agent to stop after this batch. `status_message` labels a partial result.
     """
 
     content: tuple[Block, ...]
@@ -85,20 +85,48 @@ class Result:
 
 
 class ToolFailure(Exception):
-    """Raised inside a tool: what went wrong and what to try, told to the model as it is."""
+    """Raised by a tool's function; the text, sent to the model, says what went wrong and what to try."""
 
 
 class Cancel(Protocol):
-    """The stop signal a tool watches; a `threading.Event` will do."""
+    """A cancel token, such as a `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None, /) -> bool: ...
 
 
+class CallContext(Protocol):
+    """What a tool's function uses of its context. It may also have a `journal`: see `Context`."""
+
+    @property
+    def cancel(self) -> Cancel: ...
+
+    def update(self, partial: Result, /) -> object: ...
+
+
+class AnyTool(Protocol):
+    """What every tool has, whether it is a `Tool` or not."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+
+    def execute(self, arguments: Any, context: Any = None, /) -> Any: ...
+
+
 @dataclass(slots=True)
 class Context:
-    """What a call knows of its surroundings when no framework brings a context of its own."""
+    """The context of a call that no framework made.
+
+    Setting `cancel` stops the call. `on_update` receives partial results on the thread of the call. `journal`
+    records changes for an undo; None records nothing.
+    """
 
     tool_call_id: str = ""
     cancel: Cancel = field(default_factory=threading.Event)
@@ -106,14 +134,14 @@ class Context:
     journal: Any = None
 
     def update(self, partial: Result) -> None:
-        """Report progress; ignored when nobody listens."""
+        """Pass a partial result to `on_update`, if there is one."""
         if self.on_update is not None:
             self.on_update(partial)
 
 
 @dataclass(frozen=True, slots=True)
 class TitleArg:
-    """One argument shown in a call's header line; style is "path", "pattern", "accent" or ""."""
+    """An argument shown in the title of a call; `style` is "path", "pattern", "accent" or ""."""
 
     name: str
     style: str = ""
@@ -122,7 +150,7 @@ class TitleArg:
 
 @dataclass(frozen=True, slots=True)
 class DisplayHint:
-    """How a screen may show a call: which arguments in its title, how many result lines, boxed or not."""
+    """How a display may show a call: arguments in the title, lines of the result, in a box or not."""
 
     title_args: tuple[TitleArg, ...] = ()
     result_max_lines: int = 10
@@ -130,7 +158,7 @@ class DisplayHint:
 
 
 class Arguments(BaseModel):
-    """Base of the arguments of a tool: unknown keys are ignored, wire names are the aliases."""
+    """Base class of a tool's arguments. Unknown keys are ignored; aliases are the names that models send."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
 
@@ -139,11 +167,12 @@ A = TypeVar("A", bound=Arguments)
 
 
 class Tool(Generic[A]):
-    """One tool. Immutable once made and safe to call from any number of threads at once.
+    """One tool. Immutable, and safe to call from any number of threads at once.
 
-    `function(arguments, context)` gets validated arguments and returns a `Result` or raises `ToolFailure`;
-    `execute` turns whatever goes wrong into a result with `is_error`, so it never raises for what a model
-    sent or what a file did.
+    `function(arguments, context)` gets validated arguments and returns a `Result` or raises `ToolFailure`.
+    `execute` turns every exception into a result with `is_error`: it never raises because of what a model
+    sent or of the state of a file. `parallel` allows calls beside those of other tools. `read_only` states
+    that a call changes nothing: no file, no process, nothing outside the program.
     """
 
     def __init__(
@@ -151,10 +180,11 @@ class Tool(Generic[A]):
         name: str,
         description: str,
         arguments: type[A],
-        function: Callable[[A, Any], Result],
+        function: Callable[[A, CallContext], Result],
         *,
         label: str = "",
         parallel: bool = False,
+        read_only: bool = False,
         display_hint: DisplayHint | None = None,
     ) -> None:
         self.name = name
@@ -162,12 +192,13 @@ class Tool(Generic[A]):
         self.description = description
         self.parameters = _schema(arguments)
         self.parallel = parallel
+        self.read_only = read_only
         self.display_hint = display_hint
         self._arguments = arguments
         self._function = function
 
-    def execute(self, arguments: Mapping[str, Any] | str, context: Any = None) -> Result:
-        """Run the tool with a model's arguments (a JSON object, or its text)."""
+    def execute(self, arguments: Mapping[str, Any] | str, context: CallContext | None = None) -> Result:
+        """Run the tool with the arguments of a model: a JSON object, or its text."""
         if context is None:
             context = Context()
         try:
@@ -202,7 +233,7 @@ class Tool(Generic[A]):
             value = _from_json_text(value)
         if not isinstance(value, Mapping):
             raise ToolFailure(f"the arguments of {self.name} must be a JSON object, got {describe(value)}")
-        # A null stands for "not given": models send it for optional arguments.
+        # Models send null for optional arguments that they do not use.
         present = {key: item for key, item in value.items() if item is not None}
         try:
             return self._arguments.model_validate(present)
@@ -211,7 +242,7 @@ class Tool(Generic[A]):
 
 
 def _sendable(result: Result) -> Result:
-    """The result with valid UTF-8 in its texts: they may quote a path that has none."""
+    """Escape what is not valid UTF-8 in the texts: they may quote a path that is not."""
     if all(_valid(block.text) == block.text for block in result.content if isinstance(block, TextBlock)):
         return result
     blocks = (TextBlock(_valid(b.text)) if isinstance(b, TextBlock) else b for b in result.content)
@@ -223,7 +254,7 @@ def _valid(text: str) -> str:
 
 
 def _failed(text: str) -> Result:
-    """A failure that can be sent whatever it quotes: bounded, and valid UTF-8."""
+    """A failed result of bounded length and in valid UTF-8, whatever `text` quotes."""
     text = _valid(text)
     left_out = len(text) - _FAILURE_START - _FAILURE_END
     if left_out > 0:
@@ -232,7 +263,7 @@ def _failed(text: str) -> Result:
 
 
 def describe(value: object) -> str:
-    """Name a JSON value for an error text: its kind and, when short, the value itself."""
+    """Describe a JSON value for an error text: its type and, when short, the value itself."""
     kind = {
         type(None): "null",
         bool: "a boolean",
@@ -287,7 +318,7 @@ def _from_json_text(text: str) -> Any:
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of the arguments, self-contained, without pydantic's titles and null branches."""
+    """The JSON Schema of the arguments, without references, pydantic's titles and null branches."""
     raw = arguments.model_json_schema(by_alias=True)
     definitions = raw.pop("$defs", {})
     schema: dict[str, Any] = _clean(raw, definitions)

@@ -1,6 +1,6 @@
-"""The usual sets of tools, each made for one working directory.
+"""Builds the usual sets of tools, each for one working directory.
 
-The tools' own modules are imported when a set is built, so that importing the package stays cheap.
+The modules of the tools are imported when a set is built, so that importing the package stays cheap.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 
 _CODING = ("read", "bash", "edit", "write", "grep", "find", "ls")
 _READ_ONLY = ("read", "grep", "find", "ls")
-_BESIDES = ("editdiff", "imageresize")
+_EXTRA = ("editdiff", "imageresize")
 
 
 def coding_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool[Any]]:
-    """What a coding agent works with: read, bash, edit, write, grep, find, ls.
+    """Return the tools of a coding agent: read, bash, edit, write, grep, find, ls.
 
     Each option goes to every tool whose factory takes it: `reader` and `writer` to the file tools,
-    `timeout`, `prefix` and `env` to bash, and so on. TypeError for an option that none takes.
+    `timeout`, `prefix` and `env` to bash, and so on. Raises TypeError for an option that no factory takes.
 
-    `confine=True` makes `cwd` a fence: the file tools refuse what lies outside it, through links too (see
-    agent_tools.confine), and bash runs under bubblewrap (agent_tools.sandbox) or, without it, not at all;
-    `network=True` lets its commands reach the network.
+    `confine=True` confines every tool to `cwd`: the file tools refuse paths that lead outside, through links
+    too, and bash runs its commands under bubblewrap or, where that is missing, not at all; `network=True`
+    lets those commands reach the network.
     """
     return _build(_CODING, cwd, options)
 
 
 def read_only_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool[Any]]:
-    """What only looks: read, grep, find, ls. Options as for `coding_tools`."""
+    """Return the tools that change nothing: read, grep, find, ls. Options as for `coding_tools`."""
     return _build(_READ_ONLY, cwd, options)
 
 
 def all_tools(
     cwd: str | os.PathLike[str] = ".", plan_sink: PlanSink | None = None, **options: Any
 ) -> list[Tool[Any]]:
-    """Every tool: those of `coding_tools`, then editdiff, imageresize and plan.
+    """Return every tool: those of `coding_tools`, then editdiff, imageresize and plan.
 
-    `plan_sink(title, entries, metadata)` gets the plans; without one they are accepted and dropped. Options
-    as for `coding_tools`.
+    `plan_sink(title, entries, metadata)` receives the plans; without it they are accepted and discarded.
+    Options as for `coding_tools`.
     """
     from agent_tools.plan import plan_tool
 
-    return [*_build(_CODING + _BESIDES, cwd, options), plan_tool(plan_sink or _dropped)]
+    return [*_build(_CODING + _EXTRA, cwd, options), plan_tool(plan_sink or _discard)]
 
 
 def _build(names: Sequence[str], cwd: str | os.PathLike[str], options: dict[str, Any]) -> list[Tool[Any]]:
@@ -57,7 +57,7 @@ def _build(names: Sequence[str], cwd: str | os.PathLike[str], options: dict[str,
     known = set().union(*accepted)
     unknown = sorted(options.keys() - known)
     if unknown:
-        raise TypeError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        raise TypeError(f"unknown option {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     return [
         factory(cwd, **{option: options[option] for option in options.keys() & taken})
         for factory, taken in zip(factories, accepted, strict=True)
@@ -71,5 +71,5 @@ def _factory(name: str) -> Callable[..., Tool[Any]]:
     return factory
 
 
-def _dropped(*_plan: object) -> None:
-    """The sink of plans that nobody follows."""
+def _discard(*_plan: object) -> None:
+    """Accept a plan and do nothing with it."""

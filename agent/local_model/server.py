@@ -1,8 +1,8 @@
-"""The child process: the engine's own HTTP server around the weights. Run as a script, never imported.
+"""The child process: serves the weights with the engine's HTTP server. A script, never imported.
 
-`server.py ENGINE_FOLDER WEIGHTS TEMPLATE`, with a pipe of the parent as standard input: when that ends,
-because the parent closed it or died in whatever way, so does this process. The line `listening on URL` says
-that it is ready.
+`server.py ENGINE_FOLDER WEIGHTS TEMPLATE`, with a pipe from the parent as standard input. This process ends
+when the pipe does, because the parent closed it or died. The line `listening on URL` reports that the server
+listens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(engine: str, weights: str, template: str) -> None:
     params.chat_template = Path(template).read_text(encoding="utf-8")
     params.use_jinja = True
     params.hostnames = ["127.0.0.1"]
-    params.port = 0  # the system chooses a free one
+    params.port = 0  # the system chooses a free port
     params.ui = False
     # The context is shared by the slots: two conversations of 4096 tokens each.
     params.n_ctx, params.n_parallel = 8192, 2
@@ -31,7 +31,7 @@ def main(engine: str, weights: str, template: str) -> None:
     server = xllamacpp.Server(params)
     print("listening on", server.listening_address, flush=True)
     sys.stdin.buffer.read()
-    # The engine's threads do not end by themselves, and nothing here needs an orderly goodbye.
+    # The threads of the engine do not end by themselves, and nothing needs to be cleaned up.
     os._exit(0)
 
 

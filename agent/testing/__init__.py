@@ -1,4 +1,4 @@
-"""What to test an agent with: a scripted model, faults, a clock that does not wait, recorded providers.
+"""Test doubles for agents: a scripted model, faults, a clock that does not wait, recorded providers.
 
 model = ScriptedModel([tool_call("add", {"a": 2, "b": 3})], "The sum is 5.")
 agent = Agent(model.model, stream_fn=model.stream, tools=[add])
@@ -35,7 +35,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "Recording":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from agent.testing.recording import Recording  # a web server, which few tests need
+    from agent.testing.recording import Recording  # loads a web server, which few tests need
 
     globals()[name] = Recording
     return Recording

@@ -9,9 +9,10 @@ from agent.cancel import CancelToken
 
 @dataclass(slots=True)
 class FakeClock:
-    """A clock that moves when told: `LoopConfig(clock=clock.time, wait=clock.wait)`.
+    """A clock that moves only when the test moves it: `LoopConfig(clock=clock.time, wait=clock.wait)`.
 
-    `wait(seconds)` moves it on at once and tells whether `cancel` is set; `waits` lists what was waited for.
+    `wait(seconds)` advances it without waiting and returns whether `cancel` is set; `waits` lists the seconds
+    of every wait.
     """
 
     now: float = 1_000_000.0
@@ -19,11 +20,11 @@ class FakeClock:
     waits: list[float] = field(default_factory=list)
 
     def time(self) -> float:
-        """The time it shows, in Unix seconds."""
+        """The current time of this clock, in Unix seconds."""
         return self.now
 
     def wait(self, seconds: float) -> bool:
-        """Let that much time pass without waiting; True when cancelled."""
+        """Advance the clock by `seconds` without waiting; returns True when cancelled."""
         if self.cancel.is_set():
             return True
         self.waits.append(seconds)
@@ -31,5 +32,5 @@ class FakeClock:
         return self.cancel.is_set()
 
     def advance(self, seconds: float) -> None:
-        """Move the clock on."""
+        """Advance the clock by `seconds`."""
         self.now += seconds

@@ -1,4 +1,4 @@
-"""Faults for any stream function: chosen ones, or random ones from a seed."""
+"""Injects faults into any stream function: chosen ones, or random ones from a seed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FaultKind = Literal["cut", "error", "stall", "corrupt", "delay", "duplicate"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong in a stream: `kind`, before event number `at` (from 0) of request `call`.
+    """A fault of the given kind before event number `at` (from 0) of request `call` (None: every request).
 
-    `cut`: the stream just ends. `error`: it fails with `text`. `stall`: nothing more comes until it is
-    cancelled, or for `seconds`, when it fails with a time-out. `corrupt`: a delta is garbled. `delay`: the
-    event comes `seconds` late. `duplicate`: the event comes twice. `call=None` means every request.
+    `cut`: the stream ends without an end event. `error`: it fails with `text`. `stall`: no event arrives
+    until the call is cancelled, or for `seconds`, after which the stream fails with a timeout. `corrupt`: a
+    delta is garbled. `delay`: the event arrives `seconds` late. `duplicate`: the event arrives twice.
     """
 
     kind: FaultKind
@@ -43,13 +43,14 @@ class Fault:
 
 
 class FaultInjector:
-    """Any stream function, with faults: chosen ones, or random ones from a seed.
+    """Wraps a stream function and injects faults: chosen ones, or random ones from a seed.
 
         faulty = FaultInjector(model.stream, [Fault("error", at=3, call=0)])
         agent = Agent(model.model, stream_fn=faulty.stream)
 
-    With a seed, each request breaks with probability `rate`, at a random event, in a random way of `kinds`;
-    the same seed gives the same faults. `injected` lists what was done. Threads: may serve several at once.
+    With a seed, each request fails with probability `rate`, at a random event, with a random kind of `kinds`;
+    the same seed gives the same faults. `injected` lists the faults so far. Threads: may serve several at
+    once.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class FaultInjector:
 
 
 def _apply(fault: Fault, event: StreamEvent, cancel: CancelToken) -> list[StreamEvent]:
-    """What comes in place of the event."""
+    """The events that replace `event`."""
     match fault.kind:
         case "error":
             return [StreamError(fault.text)]

@@ -1,11 +1,11 @@
-"""A local server that stands in for model providers: writes their answers down once, plays them in tests.
+"""A local server in place of model providers: records their answers once and replays them in tests.
 
 with Recording("tests/data/owlet.json") as recording:
     agent = Agent(recording.model("openai/gpt-5-mini"), get_api_key=recording.get_api_key)
     assert "owl" in agent.run("What is an owlet?").text
 
-The first time, without the file, requests go on to the provider. From then on its answers come from the file,
-byte for byte and in the pieces they arrived in, and nothing leaves the machine.
+The first time, without the file, requests are forwarded to the provider. After that the answers come from the
+file, byte for byte and in the pieces in which they arrived, and nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Match = Literal["body", "order"]
 _VERSION = 1
 _REPLAYED_KEY = "a-replay-needs-no-key"
 # Headers that belong to one connection, and those that `http.client` writes itself.
-_OWN_HEADERS = frozenset(
+_HOP_HEADERS = frozenset(
     "host connection keep-alive proxy-connection transfer-encoding te trailer upgrade accept-encoding "
     "content-length".split()
 )
@@ -48,10 +48,10 @@ _POLL_SECONDS = 0.02
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and its answer as they are written down: without headers of the request, without secrets.
+    """A request and its answer as they are stored: without the headers of the request, without secrets.
 
-    `body` is JSON data, or a text that is none. `chunks` are the pieces of the answer: texts, or
-    `{"base64": ...}` for bytes that are no UTF-8. `status` 0: there was no answer. `cut`: it broke off.
+    `body` is JSON data, or a text when it is not JSON. `chunks` are the pieces of the answer: texts, or
+    `{"base64": ...}` for bytes that are not UTF-8. `status` 0: there was no answer. `cut`: it broke off.
     """
 
     method: str
@@ -64,18 +64,19 @@ class Exchange:
 
     @property
     def path(self) -> str:
-        """What the request asked for, whatever server it was sent to."""
+        """Path and query of the request, without the server."""
         parts = urlsplit(self.url)
         return urlunsplit(("", "", parts.path, parts.query, ""))
 
 
 class Recording:
-    """The traffic of a test with its providers, written down or played.
+    """The traffic between a test and its providers, recorded or replayed.
 
-    `mode`: `record` asks the providers and writes the file when the `with` block ends well; `replay` only
-    plays it; `auto` replays when the file exists. `match`: a request gets the next unused answer to the same
-    address and, with `body`, to the same body; with `order`, whatever its body. A request that has none gets
-    a 400 that says where it differs, and leaving the `with` block raises AssertionError.
+    `mode`: `record` forwards requests and writes the file when the `with` block ends without an exception;
+    `replay` only reads it; `auto` replays when the file exists. `match`: a request gets the next unused
+    answer to the same address and, with `body`, to the same body; with `order`, to any body. A request
+    without an answer gets a 400 that shows where it differs, and leaving the `with` block raises
+    AssertionError.
 
     Keys are not written: no request header is, only harmless ones of the answers, and values of secret
     headers and query parameters are replaced by `***` wherever they occur, like `secrets` and whatever has
@@ -111,20 +112,18 @@ class Recording:
         )
         self._thread.start()
 
-    # -- for the test ----------------------------------------------------------------------------------
-
     def model(self, model: Model | str, upstream: str = "") -> Model:
-        """The model, to be asked through this recording; `upstream` in place of its own base URL.
+        """Return the model with the address of this recording; `upstream` replaces its own base URL.
 
-        What a wire format knows of a server by its host name alone it can't know here: name the provider.
+        A wire format that detects a server by its host name cannot do so here: set the provider.
         """
         found = resolve_model(model)
         if found is None:
-            raise ConfigurationError("a recording needs a model, or the name of one")
+            raise ConfigurationError("a recording needs a model or the name of one")
         return replace(found, base_url=self.url(upstream or base_url(found)))
 
     def url(self, upstream: str) -> str:
-        """The address here that stands for that one, for clients of any kind."""
+        """Return the local address that stands for `upstream`, for clients of any kind."""
         parts = urlsplit(upstream if "://" in upstream else f"http://{upstream}")
         with self._lock:
             root = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
@@ -135,17 +134,17 @@ class Recording:
         return f"{here}?{parts.query}" if parts.query else here
 
     def get_api_key(self, provider: str) -> str | None:
-        """For `Agent(get_api_key=...)`: the environment's key while recording, none is needed in a replay."""
+        """For `Agent(get_api_key=...)`: the environment's key when recording, a placeholder in a replay."""
         return None if self.mode == "record" else _REPLAYED_KEY
 
     def assert_finished(self) -> None:
-        """Fail when answers were recorded that nobody asked for."""
+        """Raise AssertionError when a replay has unused answers."""
         if self._unused and self.mode == "replay":
             left = ", ".join(exchange.path for exchange in self._unused)
-            raise AssertionError(f"{len(self._unused)} recorded answers were not asked for: {left}")
+            raise AssertionError(f"{len(self._unused)} recorded answers were not requested: {left}")
 
     def save(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         data = {"version": _VERSION, "exchanges": [asdict(exchange) for exchange in self.exchanges]}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
@@ -160,13 +159,13 @@ class Recording:
             raise
 
     def close(self) -> None:
-        """End the server and all its connections; idempotent."""
+        """Stop the server and close its connections; idempotent."""
         self._server.shutdown()
         self._thread.join()
         with self._lock:
             open_sockets = list(self._sockets)
         for open_socket in open_sockets:
-            _shut(open_socket)
+            _shut_down(open_socket)
         self._server.server_close()
 
     def __enter__(self) -> Recording:
@@ -181,15 +180,13 @@ class Recording:
         if error is None and self.mode == "record":
             self.save()
 
-    # -- for the server --------------------------------------------------------------------------------
-
     def upstream(self, path: str) -> str:
-        """The provider's address of a path here; raises ValueError for one that stands for none."""
+        """Return the provider's address for a local path; raises ValueError for an unknown one."""
         number, slash, rest = path.lstrip("/").partition("/")
         return self._upstreams[int(number)] + slash + rest
 
-    def described(self, method: str, url: str, headers: dict[str, str], body: bytes) -> Exchange:
-        """A request as it is written down."""
+    def request_exchange(self, method: str, url: str, headers: dict[str, str], body: bytes) -> Exchange:
+        """Return the exchange of a request, redacted, without its answer."""
         self._redactor.learn(headers, url)
         text = self._redactor.request_body(body.decode("utf-8", "replace"))
         try:
@@ -199,39 +196,39 @@ class Recording:
         return Exchange(method, self._redactor.url(url), data)
 
     def keep(self, exchange: Exchange, headers: dict[str, str], chunks: list[bytes]) -> None:
-        """Write down an answer."""
+        """Store an exchange with its answer, redacted."""
         exchange.headers = self._redactor.headers(headers)
         whole = b"".join(chunks)
         clean = self._redactor.text(whole.decode("utf-8", "surrogateescape")).encode(
             "utf-8", "surrogateescape"
         )
-        # A secret may lie across the border of two pieces; then there are none.
-        exchange.chunks = [_spelled(chunk) for chunk in (chunks if clean == whole else [clean])]
+        # A secret may cross the border of two pieces; then the answer is stored as one piece.
+        exchange.chunks = [_encode_chunk(chunk) for chunk in (chunks if clean == whole else [clean])]
         with self._lock:
             self.exchanges.append(exchange)
 
-    def answer_to(self, asked: Exchange) -> Exchange | str:
-        """The recorded exchange for a request, or why there is none."""
+    def answer_to(self, request: Exchange) -> Exchange | str:
+        """Return the recorded exchange for a request, or the reason why there is none."""
         with self._lock:
-            same_place = [e for e in self._unused if (e.method, e.path) == (asked.method, asked.path)]
-            for exchange in same_place:
-                if self._match == "order" or exchange.body == asked.body:
+            same_path = [e for e in self._unused if (e.method, e.path) == (request.method, request.path)]
+            for exchange in same_path:
+                if self._match == "order" or exchange.body == request.body:
                     self._unused.remove(exchange)
                     return exchange
-            miss = f"no recorded answer is left for {asked.method} {asked.path} in {self.path.name}"
-            if same_place:
-                where = _difference(same_place[0].body, asked.body)
-                miss += f": the next one was asked for with another body, {where}"
+            miss = f"no recorded answer is left for {request.method} {request.path} in {self.path.name}"
+            if same_path:
+                where = _difference(same_path[0].body, request.body)
+                miss += f": the next one has another body, {where}"
             self.misses.append(miss)
             return miss
 
     def track(self, open_socket: socket.socket, is_open: bool) -> None:
-        """Know of a connection, to end it when the recording is closed."""
+        """Register or unregister a connection, which `close` shuts down."""
         with self._lock:
             (self._sockets.add if is_open else self._sockets.discard)(open_socket)
 
 
-# --- the file ---------------------------------------------------------------------------------------------
+# The file
 
 
 def _read(path: Path) -> list[Exchange]:
@@ -243,39 +240,39 @@ def _read(path: Path) -> list[Exchange]:
     except OSError as error:
         raise ConfigurationError(f"there is no recording to replay: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{path} is no recording: {error}") from error
+        raise ConfigurationError(f"{path} is not a recording: {error}") from error
 
 
-def _spelled(chunk: bytes) -> Any:
+def _encode_chunk(chunk: bytes) -> Any:
     try:
         return chunk.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(chunk).decode()}
 
 
-def _bytes_of(chunk: Any) -> bytes:
+def _decode_chunk(chunk: Any) -> bytes:
     return chunk.encode() if isinstance(chunk, str) else base64.b64decode(chunk["base64"])
 
 
-def _difference(recorded: Any, asked: Any, place: str = "body") -> str:
-    """Where two JSON values first differ."""
-    if isinstance(recorded, dict) and isinstance(asked, dict):
-        for key in [*recorded, *(key for key in asked if key not in recorded)]:
-            if recorded.get(key, ...) != asked.get(key, ...):
-                return _difference(recorded.get(key, ...), asked.get(key, ...), f"{place}.{key}")
-    if isinstance(recorded, list) and isinstance(asked, list):
-        for number, (one, other) in enumerate(zip(recorded, asked, strict=False)):
+def _difference(recorded: Any, sent: Any, place: str = "body") -> str:
+    """Describe where two JSON values first differ."""
+    if isinstance(recorded, dict) and isinstance(sent, dict):
+        for key in [*recorded, *(key for key in sent if key not in recorded)]:
+            if recorded.get(key, ...) != sent.get(key, ...):
+                return _difference(recorded.get(key, ...), sent.get(key, ...), f"{place}.{key}")
+    if isinstance(recorded, list) and isinstance(sent, list):
+        for number, (one, other) in enumerate(zip(recorded, sent, strict=False)):
             if one != other:
                 return _difference(one, other, f"{place}[{number}]")
-        return f"{place} has {len(asked)} entries, {len(recorded)} were recorded"
-    return f"{place} is {_shown(asked)}, {_shown(recorded)} was recorded"
+        return f"{place} has {len(sent)} entries, {len(recorded)} were recorded"
+    return f"{place} is {_shown(sent)}, {_shown(recorded)} was recorded"
 
 
 def _shown(value: Any) -> str:
     return "absent" if value is ... else json.dumps(value, ensure_ascii=False)[:200]
 
 
-# --- the server -------------------------------------------------------------------------------------------
+# The server
 
 
 class _Server(ThreadingHTTPServer):
@@ -308,47 +305,47 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             url = recording.upstream(self.path)
         except (ValueError, IndexError):
-            self._say(404, f"{self.path} is no address of this recording: use Recording.model or .url")
+            self._send_error(404, f"{self.path} is not an address of this recording: use .model or .url")
             return
-        exchange = recording.described(self.command, url, dict(self.headers.items()), body)
+        exchange = recording.request_exchange(self.command, url, dict(self.headers.items()), body)
         if recording.mode == "record":
-            self._pass_on(url, body, exchange)
+            self._forward(url, body, exchange)
             return
-        found = recording.answer_to(exchange)
-        if isinstance(found, str):
-            self._say(400, found)
+        answer = recording.answer_to(exchange)
+        if isinstance(answer, str):
+            self._send_error(400, answer)
         else:
-            self._play(found)
+            self._replay(answer)
 
     do_GET = do_PUT = do_DELETE = do_POST
 
-    def _play(self, exchange: Exchange) -> None:
+    def _replay(self, exchange: Exchange) -> None:
         if exchange.status:
-            self._begin(exchange.status, exchange.headers)
+            self._start_answer(exchange.status, exchange.headers)
             for chunk in exchange.chunks:
-                self._send(_bytes_of(chunk))
-        self._end(cut=exchange.cut or not exchange.status)
+                self._send(_decode_chunk(chunk))
+        self._end_answer(cut=exchange.cut or not exchange.status)
 
-    def _pass_on(self, url: str, body: bytes, exchange: Exchange) -> None:
-        """Ask the provider, hand its answer on as it comes, and keep it; also what came before a break."""
+    def _forward(self, url: str, body: bytes, exchange: Exchange) -> None:
+        """Forward the request, pass the answer on as it arrives and record it, even if it breaks off."""
         recording = self.server.recording
         headers: dict[str, str] = {}
         chunks: list[bytes] = []
         try:
-            with contextlib.closing(self._connected(url)) as connection:
-                response = self._asked(connection, url, body)
+            with contextlib.closing(self._connect(url)) as connection:
+                response = self._send_request(connection, url, body)
                 headers = dict(response.getheaders())
                 exchange.status = response.status
-                self._begin(response.status, headers)
+                self._start_answer(response.status, headers)
                 for chunk in _pieces(response):
                     chunks.append(chunk)
                     self._send(chunk)
         except (OSError, http.client.HTTPException):
             exchange.cut = True
         recording.keep(exchange, headers, chunks)
-        self._end(cut=exchange.cut)
+        self._end_answer(cut=exchange.cut)
 
-    def _connected(self, url: str) -> http.client.HTTPConnection:
+    def _connect(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
         timeout = self.server.recording.timeout
         if parts.scheme == "https":
@@ -356,11 +353,11 @@ class _Handler(BaseHTTPRequestHandler):
             return http.client.HTTPSConnection(parts.netloc, timeout=timeout, context=context)
         return http.client.HTTPConnection(parts.netloc, timeout=timeout)
 
-    def _asked(
+    def _send_request(
         self, connection: http.client.HTTPConnection, url: str, body: bytes
     ) -> http.client.HTTPResponse:
         parts = urlsplit(url)
-        sent = {name: value for name, value in self.headers.items() if name.lower() not in _OWN_HEADERS}
+        sent = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_HEADERS}
         connection.request(
             self.command,
             urlunsplit(("", "", parts.path, parts.query, "")),
@@ -369,15 +366,15 @@ class _Handler(BaseHTTPRequestHandler):
         )
         return connection.getresponse()
 
-    def _say(self, status: int, text: str) -> None:
-        self._begin(status, {"content-type": "application/json"})
+    def _send_error(self, status: int, text: str) -> None:
+        self._start_answer(status, {"content-type": "application/json"})
         self._send(json.dumps({"error": {"message": text, "type": "recording"}}).encode())
-        self._end(cut=False)
+        self._end_answer(cut=False)
 
-    def _begin(self, status: int, headers: dict[str, str]) -> None:
+    def _start_answer(self, status: int, headers: dict[str, str]) -> None:
         self.send_response_only(status)
         for name, value in headers.items():
-            if name.lower() not in _OWN_HEADERS:
+            if name.lower() not in _HOP_HEADERS:
                 self.send_header(name, value)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
@@ -386,10 +383,10 @@ class _Handler(BaseHTTPRequestHandler):
         if data:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
 
-    def _end(self, cut: bool) -> None:
+    def _end_answer(self, cut: bool) -> None:
         if cut:
             self.close_connection = True
-            _shut(self.connection)
+            _shut_down(self.connection)
         else:
             self.wfile.write(b"0\r\n\r\n")
 
@@ -398,13 +395,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body as it arrives; raises when it ends too early."""
+    """Yield the body as it arrives; raises IncompleteRead when it ends too early."""
     while chunk := response.read1(_READ_BYTES):
         yield chunk
     if response.length:
         raise http.client.IncompleteRead(b"", response.length)
 
 
-def _shut(open_socket: socket.socket) -> None:
+def _shut_down(open_socket: socket.socket) -> None:
     with contextlib.suppress(OSError):
         open_socket.shutdown(socket.SHUT_RDWR)

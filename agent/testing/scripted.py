@@ -1,4 +1,4 @@
-"""A model that answers by a script."""
+"""A model that answers from a script."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from agent.stream import (
 from agent.usage import Usage
 
 _WORDS = re.compile(r"\S+\s*|\s+")
-_SLICE = 8  # characters of arguments per delta: small enough that real arguments come in several
+_SLICE = 8  # characters of arguments per delta, so that typical arguments arrive in several
 
 
 def tool_call(name: str, arguments: Mapping[str, Any] | None = None, id: str = "") -> ToolCall:
@@ -56,26 +56,26 @@ def thinking(content: str, signature: str | None = None) -> ThinkingContent:
 def error(
     message: str, stop_reason: Literal["error", "aborted"] = "error", usage: Usage | None = None
 ) -> StreamError:
-    """An answer that fails, alone or at the end of a list of blocks."""
+    """A failed answer, alone or at the end of a list of blocks."""
     return StreamError(message, stop_reason, usage)
 
 
 def done(
     stop_reason: Literal["stop", "length", "toolUse"] = "stop", usage: Usage | None = None
 ) -> StreamDone:
-    """The end of an answer, where its stop reason or usage matters."""
+    """The end of an answer, for a script that sets its stop reason or usage."""
     return StreamDone(stop_reason, usage)
 
 
 class ScriptedModel:
-    """A model that answers by a script, one entry per request.
+    """A model that answers from a script, one entry per request.
 
     An entry is a text; a list of texts and blocks (`tool_call(...)`, `thinking(...)`), which may end with
     `error(...)` or `done(...)`; an `error(...)`; an `AssistantMessage`; an exception, which is raised; or a
-    function of the context that returns one of these. A list of raw stream events is played as it is, with
-    nothing added, so that it may also break off. Past its end the script answers with an error.
+    function of the context that returns one of these. A list of raw stream events is sent unchanged, so that
+    a stream may also break off. After the last entry every request gets an error.
 
-    `contexts` and `options` hold what each request came with, in order. Threads: may serve several at once;
+    `contexts` and `options` hold the arguments of each request, in order. Threads: may serve several at once;
     `_lock` guards the script.
     """
 
@@ -92,7 +92,7 @@ class ScriptedModel:
 
     @property
     def calls(self) -> int:
-        """How many requests there were."""
+        """The number of requests so far."""
         return len(self.contexts)
 
     def stream(self, model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
@@ -115,7 +115,7 @@ class ScriptedModel:
             yield event
 
     def assert_finished(self) -> None:
-        """Fail when the script has turns that were never asked for."""
+        """Raise AssertionError when the script has unused turns."""
         left = len(self._turns) - self._next
         if left > 0:
             raise AssertionError(f"{left} of {len(self._turns)} scripted turns were not used")
@@ -153,15 +153,15 @@ class ScriptedModel:
                 yield ThinkingEnd(index, block.signature, block.redacted)
             case ToolCall():
                 yield ToolCallStart(index, block.id or f"call_{next(self._ids)}", block.name)
-                spelled = arguments_json(block.arguments)
+                encoded = arguments_json(block.arguments)
                 yield from (
-                    ToolCallDelta(index, spelled[i : i + _SLICE]) for i in range(0, len(spelled), _SLICE)
+                    ToolCallDelta(index, encoded[i : i + _SLICE]) for i in range(0, len(encoded), _SLICE)
                 )
                 yield ToolCallEnd(index, None, block.signature)
             case ServerContent():
                 yield ServerBlock(index, block)
             case _:
-                raise TypeError(f"a script can't hold a {type(block).__name__}")
+                raise TypeError(f"a script cannot hold a {type(block).__name__}")
 
 
 def _end_of(message: AssistantMessage) -> StreamDone | StreamError:

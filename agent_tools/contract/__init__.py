@@ -1,4 +1,4 @@
-"""Checks that any tool, of this box or of yours, keeps the promises an agent builds on.
+"""Checks that a tool, from this toolbox or your own, keeps the contract that agents rely on.
 
 A tool is an object with `name`, `description`, `parameters` and `execute(arguments, context)`. As a function:
 
@@ -14,8 +14,8 @@ As a pytest plug-in, with one test for each case and check:
     def test_my_tools_keep_the_contract(case, tool_check):
         tool_check(case)
 
-Every check makes a tool of its own in a folder of its own. Not for Windows. (PYTEST_DONT_REWRITE: nothing
-here asserts, and a test module imports this one before it names it as a plug-in.)
+Every check builds its own tool in its own folder. Not for Windows. (PYTEST_DONT_REWRITE: this module holds no
+assertions, and test modules import it before pytest loads it as a plug-in.)
 """
 
 from __future__ import annotations
@@ -31,37 +31,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_tools.contract.answers import Broken, check_answer, check_schema
+from agent_tools.contract.answers import ContractViolation, check_result, check_schema
 from agent_tools.contract.processes import children, wait_gone
+from agent_tools.tool import AnyTool
 
 THREADS = 8
-DEADLINE = 20.0  # seconds for a call that should take none; only tells hanging from working
-SETTLED = 0.3  # seconds after which a slow call counts as under way
+DEADLINE = 20.0  # seconds after which a fast call counts as hanging
+SETTLED = 0.3  # seconds after which a slow call counts as running
 
 Arguments = Mapping[str, Any]
 
 
 class ContractError(AssertionError):
-    """A tool broke the contract; the text lists each broken promise."""
+    """A tool breaks the contract; the text lists each violation."""
 
 
 class NotApplicable(Exception):
-    """A check lacks what it needs to know of the tool; the text says what to give."""
+    """The case lacks a field that the check needs; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCase:
-    """What the checks have to know of a tool.
+    """The tool to check, and calls of it whose outcome is known.
 
-    `make(root)` gives a fresh tool that works in the folder `root`, where `files` are laid out. `arguments`
-    are good ones, `expected` a text their answer holds; either may be a function of the call's number (0 to
-    7), for a tool that can't do the same thing twice. `slow` are arguments of a call that runs for half a
-    minute unless it is cancelled, `large` those of one that has far more to say than it may. `failures` are
-    exceptions that a framework takes as a failed call. `max_bytes` bounds the text of an answer, `grace`
-    (seconds) the time from a cancellation to the answer.
+    `make(root)` returns a new tool that works in the folder `root`, which holds `files`. `arguments` are
+    valid and `expected` a text in their result; each may be a function of the call's number (0 to 7), for a
+    tool that cannot do the same thing twice. `slow` are the arguments of a call that runs for half a minute
+    unless it is cancelled, `large` those of a call whose output is far over its limit. `failures` are
+    exceptions that the framework treats as a failed call. `max_bytes` bounds the text of a result, `grace`
+    (seconds) the time from a cancellation to the result.
     """
 
-    make: Callable[[Path], Any]
+    make: Callable[[Path], AnyTool]
     arguments: Arguments | Callable[[int], Arguments] | None = None
     expected: str | Callable[[int], str] = ""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -75,17 +76,19 @@ class ToolCase:
     def __str__(self) -> str:
         return self.name or getattr(self.make, "__name__", "tool").removesuffix("_tool")
 
-    def good(self, number: int) -> dict[str, Any]:
+    def valid_arguments(self, number: int) -> dict[str, Any]:
+        """The arguments of call `number`; raises `NotApplicable` when the case has none."""
         if self.arguments is None:
-            raise NotApplicable("give `arguments` that a call succeeds with")
+            raise NotApplicable("give valid `arguments`")
         return dict(self.arguments(number) if callable(self.arguments) else self.arguments)
 
-    def hint(self, number: int) -> str:
+    def expected_text(self, number: int) -> str:
+        """A text that the result of call `number` holds."""
         return self.expected(number) if callable(self.expected) else self.expected
 
 
 class Cancel(threading.Event):
-    """The stop signal the checks hand to a tool: an Event that can also call back."""
+    """The cancel token of a checked call: an Event with callbacks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +107,7 @@ class Cancel(threading.Event):
 
 @dataclass(slots=True)
 class CallContext:
-    """The context the checks call a tool with."""
+    """The context of a checked call."""
 
     tool_call_id: str = "call-1"
     cancel: Cancel = field(default_factory=Cancel)
@@ -112,48 +115,50 @@ class CallContext:
     journal: Any = None
 
     def update(self, partial: Any) -> None:
-        """Progress is welcome and ignored."""
+        """Accept and ignore progress."""
 
 
 class Call:
-    """One call on a thread of its own; `finish` gives the answer or raises what went wrong."""
+    """One call, running on its own thread; `finish` returns its checked result."""
 
     def __init__(
-        self, case: ToolCase, tool: Any, arguments: Arguments, context: CallContext | None = None
+        self, case: ToolCase, tool: AnyTool, arguments: Arguments, context: CallContext | None = None
     ) -> None:
         self.context = context or CallContext()
         self.shown = _shown(arguments)
         self._case = case
         self._tool = tool
         self._arguments = arguments
-        self._answer: Any = None
+        self._result: Any = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="tool-contract", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._answer = self._tool.execute(self._arguments, self.context)
+            self._result = self._tool.execute(self._arguments, self.context)
         except BaseException as error:
             self._error = error
 
-    def under_way(self, seconds: float) -> bool:
-        """Whether it still runs after that time."""
+    def is_running_after(self, seconds: float) -> bool:
+        """Wait for at most `seconds`; True when the call still runs then."""
         self._thread.join(seconds)
         return self._thread.is_alive()
 
     def finish(self, seconds: float = DEADLINE) -> tuple[str, bool]:
-        """The text of the answer and whether it is an error, once the answer has been checked."""
-        if self.under_way(seconds):
-            raise Broken(f"no answer within {seconds:g} s to {self.shown}")
+        """Wait for the result, check it, and return its text and whether it is an error."""
+        if self.is_running_after(seconds):
+            raise ContractViolation(f"no result within {seconds:g} s for {self.shown}")
         if isinstance(self._error, self._case.failures):
             return str(self._error), True
         if self._error is not None:
-            raise Broken(f"{type(self._error).__name__} instead of an answer to {self.shown}: {self._error}")
+            raise ContractViolation(
+                f"{type(self._error).__name__} instead of a result for {self.shown}: {self._error}"
+            )
         try:
-            return check_answer(self._answer, self._case.max_bytes)
-        except Broken as broken:
-            raise Broken(f"{broken} (answer to {self.shown})") from None
+            return check_result(self._result, self._case.max_bytes)
+        except ContractViolation as violation:
+            raise ContractViolation(f"{violation} (result of {self.shown})") from None
 
 
 def _shown(arguments: Arguments) -> str:
@@ -165,52 +170,52 @@ def _shown(arguments: Arguments) -> str:
 
 
 def well_formed_schema(case: ToolCase, root: Path) -> None:
-    """Name, description and JSON Schema are what every provider accepts."""
+    """Every provider accepts the name, the description and the JSON Schema."""
     check_schema(case.make(root))
 
 
 def stable_schema(case: ToolCase, root: Path) -> None:
-    """Two tools made alike tell a model the same, byte for byte, also after a call: caches rely on it."""
+    """Two tools made alike have the same definition, byte for byte, also after a call, for prompt caches."""
 
-    def told(tool: Any) -> str:
+    def definition(tool: AnyTool) -> str:
         return json.dumps([tool.name, tool.description, tool.parameters])
 
     tool = case.make(root)
-    before = told(tool)
-    if told(case.make(root)) != before:
-        raise Broken("a second tool made alike has another name, description or schema")
+    before = definition(tool)
+    if definition(case.make(root)) != before:
+        raise ContractViolation("a second tool made alike has another name, description or schema")
     Call(case, tool, {}).finish()
-    if told(tool) != before:
-        raise Broken("a call changed the tool's name, description or schema")
+    if definition(tool) != before:
+        raise ContractViolation("a call changed the tool's name, description or schema")
 
 
 def answers_good_arguments(case: ToolCase, root: Path) -> None:
-    """A good call succeeds, says what is expected of it and leaves its arguments alone."""
-    arguments = case.good(0)
+    """A valid call succeeds, returns the expected text and does not change its arguments."""
+    arguments = case.valid_arguments(0)
     kept = copy.deepcopy(arguments)
     _expect_success(case, Call(case, case.make(root), arguments), 0)
     if arguments != kept:
-        raise Broken(f"the call changed its arguments from {_shown(kept)} to {_shown(arguments)}")
+        raise ContractViolation(f"the call changed its arguments from {_shown(kept)} to {_shown(arguments)}")
 
 
 def answers_missing_arguments(case: ToolCase, root: Path) -> None:
-    """A call that lacks a required argument gets an error that names it."""
+    """A call without a required argument returns an error that names it."""
     tool = case.make(root)
     required = list(tool.parameters.get("required", ()))
-    base = {} if case.arguments is None else case.good(0)
+    base = {} if case.arguments is None else case.valid_arguments(0)
     for name in required:
         text, is_error = Call(case, tool, {key: item for key, item in base.items() if key != name}).finish()
         if not is_error:
-            raise Broken(f"a call without the required {name} succeeded")
+            raise ContractViolation(f"a call without the required {name} succeeded")
         if case.arguments is not None and name not in text:
-            raise Broken(f"the error for a missing {name} does not name it: {text[:200]}")
+            raise ContractViolation(f"the error for a missing {name} does not name it: {text[:200]}")
     Call(case, tool, {}).finish()
 
 
 def answers_bad_arguments(case: ToolCase, root: Path) -> None:
-    """Wrong kinds, absurd values and unknown names get an answer, never an exception, an echo or a hang."""
+    """Wrong types, absurd values and unknown names get a bounded result: no exception, no hang."""
     tool = case.make(root)
-    base = {} if case.arguments is None else case.good(0)
+    base = {} if case.arguments is None else case.valid_arguments(0)
     for name in tool.parameters["properties"]:
         for value in _bad_values():
             Call(case, tool, {**base, name: value}).finish()
@@ -218,24 +223,26 @@ def answers_bad_arguments(case: ToolCase, root: Path) -> None:
 
 
 def answers_eight_threads(case: ToolCase, root: Path) -> None:
-    """Eight calls of one tool at once each get the answer that is theirs."""
+    """Eight concurrent calls of one tool each get their own result."""
     tool = case.make(root)
     starting = threading.Barrier(THREADS)
 
-    class Together:
-        def execute(self, arguments: Arguments, context: Any) -> Any:
+    class Synchronized:
+        name, description, parameters = tool.name, tool.description, tool.parameters
+
+        def execute(self, arguments: Arguments, context: Any = None, /) -> Any:
             starting.wait(DEADLINE)
             return tool.execute(arguments, context)
 
-    calls = [Call(case, Together(), case.good(number)) for number in range(THREADS)]
+    calls = [Call(case, Synchronized(), case.valid_arguments(number)) for number in range(THREADS)]
     for number, call in enumerate(calls):
         _expect_success(case, call, number)
 
 
 def leaves_nothing_running(case: ToolCase, root: Path) -> None:
-    """After the answer no thread and no child process of the call is left."""
+    """After the result no thread and no child process of the call is left."""
     threads, processes = set(threading.enumerate()), children()
-    Call(case, case.make(root), case.good(0)).finish()
+    Call(case, case.make(root), case.valid_arguments(0)).finish()
     _expect_gone(threads, processes, case.grace)
 
 
@@ -244,40 +251,42 @@ def starts_nothing_when_cancelled(case: ToolCase, root: Path) -> None:
     tool, before = case.make(root), _files(root)
     context = CallContext()
     context.cancel.set()
-    Call(case, tool, case.good(0), context).finish(case.grace)
+    Call(case, tool, case.valid_arguments(0), context).finish(case.grace)
     if _files(root) != before:
-        raise Broken("a call that was cancelled before it started changed files")
+        raise ContractViolation("a call that was cancelled before it started changed files")
 
 
 def ends_when_cancelled(case: ToolCase, root: Path) -> None:
-    """A cancelled call answers at once, as an error, and every process it started is gone."""
+    """A cancelled call returns an error at once, and every process it started is gone."""
     if case.slow is None:
         raise NotApplicable("give `slow` arguments of a call that takes half a minute")
     threads, processes = set(threading.enumerate()), children()
     call = Call(case, case.make(root), case.slow)
-    if not call.under_way(SETTLED):
+    if not call.is_running_after(SETTLED):
         text, _ = call.finish()
-        raise Broken(f"the slow call was over in {SETTLED} s, so it proves nothing: {text[:200]}")
+        raise ContractViolation(
+            f"the slow call took less than {SETTLED} s, which proves nothing: {text[:200]}"
+        )
     started = children() - processes
     call.context.cancel.reason = "stopped"
     call.context.cancel.set()
     _, is_error = call.finish(case.grace)
     if not is_error:
-        raise Broken("the cancelled call answered as if it had succeeded")
+        raise ContractViolation("the cancelled call returned success")
     left = wait_gone(started, case.grace)
     if left:
-        raise Broken(f"processes outlived the cancelled call: {sorted(left)}")
+        raise ContractViolation(f"processes outlived the cancelled call: {sorted(left)}")
     _expect_gone(threads, processes, case.grace)
 
 
 def bounds_its_output(case: ToolCase, root: Path) -> None:
-    """However much there is to say, the answer keeps to its limit."""
+    """The text of a result keeps its limit, however much output there is."""
     if case.large is None:
-        raise NotApplicable("give `large` arguments of a call with far too much to say")
+        raise NotApplicable("give `large` arguments, of a call whose output is far over the limit")
     text, _ = Call(case, case.make(root), case.large).finish()
     if len(text.encode()) < case.max_bytes // 8:
-        raise Broken(
-            f"the large call said only {len(text.encode())} bytes, so it proves nothing: {text[:200]}"
+        raise ContractViolation(
+            f"the large call returned only {len(text.encode())} bytes, which proves nothing: {text[:200]}"
         )
 
 
@@ -296,7 +305,7 @@ CHECKS: tuple[Callable[[ToolCase, Path], None], ...] = (
 
 
 def _bad_values() -> Sequence[Any]:
-    """Values that models really send, and some that only an attacker would."""
+    """Values that models send by mistake, and some that only an attacker would send."""
     deep: Any = []
     for _ in range(200):
         deep = [deep]
@@ -310,9 +319,11 @@ def _bad_values() -> Sequence[Any]:
 def _expect_success(case: ToolCase, call: Call, number: int) -> None:
     text, is_error = call.finish()
     if is_error:
-        raise Broken(f"a good call failed: {call.shown} -> {text[:400]}")
-    if case.hint(number) not in text:
-        raise Broken(f"the answer to {call.shown} does not hold {case.hint(number)!r}: {text[:400]}")
+        raise ContractViolation(f"a valid call failed: {call.shown} -> {text[:400]}")
+    if case.expected_text(number) not in text:
+        raise ContractViolation(
+            f"the result of {call.shown} does not hold {case.expected_text(number)!r}: {text[:400]}"
+        )
 
 
 def _expect_gone(threads: set[threading.Thread], processes: set[int], seconds: float) -> None:
@@ -321,20 +332,20 @@ def _expect_gone(threads: set[threading.Thread], processes: set[int], seconds: f
     while (left := set(threading.enumerate()) - threads) and time.monotonic() < deadline:
         pause.wait(0.01)
     if left:
-        raise Broken(f"threads are left running: {sorted(thread.name for thread in left)}")
+        raise ContractViolation(f"threads are left running: {sorted(thread.name for thread in left)}")
     if alive := wait_gone(children() - processes, seconds):
-        raise Broken(f"child processes are left running: {sorted(alive)}")
+        raise ContractViolation(f"child processes are left running: {sorted(alive)}")
 
 
 def _files(root: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(root.rglob("*"))}
 
 
-# Running them
+# Running the checks
 
 
 @contextlib.contextmanager
-def _laid_out(case: ToolCase) -> Iterator[Path]:
+def _case_folder(case: ToolCase) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="tool-contract-") as folder:
         root = Path(folder).resolve()
         for name, content in case.files.items():
@@ -345,45 +356,47 @@ def _laid_out(case: ToolCase) -> Iterator[Path]:
 
 
 def run_check(check: Callable[[ToolCase, Path], None], case: ToolCase) -> None:
-    """Run one of `CHECKS`; raises `ContractError`, or `NotApplicable` when the case says too little."""
-    with _laid_out(case) as root:
+    """Run one of `CHECKS`; raises `ContractError`, or `NotApplicable` when the case lacks what it needs."""
+    with _case_folder(case) as root:
         try:
             check(case, root)
-        except Broken as broken:
-            raise ContractError(f"{case}: {check.__name__}: {broken}") from None
+        except ContractViolation as violation:
+            raise ContractError(f"{case}: {check.__name__}: {violation}") from None
 
 
 def check_tool(
-    make: Callable[[Path], Any], arguments: Arguments | Callable[[int], Arguments] | None = None, **more: Any
+    make: Callable[[Path], AnyTool],
+    arguments: Arguments | Callable[[int], Arguments] | None = None,
+    **fields: Any,
 ) -> list[str]:
-    """Run every check; the names of those that applied. `more` are the fields of `ToolCase`.
+    """Run every check and return the names of those that applied. `fields` are those of `ToolCase`.
 
-    Raises `ContractError` with all broken promises, not only the first.
+    Raises `ContractError` with all violations, not only the first.
     """
-    case = ToolCase(make, arguments, **more)
-    applied, broken = [], []
+    case = ToolCase(make, arguments, **fields)
+    applied, violations = [], []
     for check in CHECKS:
         try:
             run_check(check, case)
         except NotApplicable:
             continue
         except ContractError as error:
-            broken.append(str(error))
+            violations.append(str(error))
         applied.append(check.__name__)
-    if broken:
-        raise ContractError("\n".join(broken))
+    if violations:
+        raise ContractError("\n".join(violations))
     return applied
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    """Give a test that asks for `tool_check` one run for each check."""
+    """Parametrize a test that takes `tool_check` over all checks."""
     if "tool_check" in metafunc.fixturenames:
         metafunc.parametrize(
-            "tool_check", [_or_skip(check) for check in CHECKS], ids=[check.__name__ for check in CHECKS]
+            "tool_check", [_skipping(check) for check in CHECKS], ids=[check.__name__ for check in CHECKS]
         )
 
 
-def _or_skip(check: Callable[[ToolCase, Path], None]) -> Callable[[ToolCase], None]:
+def _skipping(check: Callable[[ToolCase, Path], None]) -> Callable[[ToolCase], None]:
     def tool_check(case: ToolCase) -> None:
         try:
             run_check(check, case)

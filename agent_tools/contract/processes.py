@@ -1,4 +1,4 @@
-"""Which processes descend from this one: from /proc where there is one, else from `ps`."""
+"""Lists the descendants of this process: from /proc where it exists, else with `ps`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def children() -> set[int]:
     """The ids of all living descendants of this process."""
     parents = _from_proc() if (_PROC / "self" / "stat").exists() else from_ps()
     found: set[int] = set()
-    ring = {getpid()}
-    while ring:
-        ring = {process for process, parent in parents.items() if parent in ring} - found
-        found |= ring
+    generation = {getpid()}
+    while generation:
+        generation = {process for process, parent in parents.items() if parent in generation} - found
+        found |= generation
     return found
 
 
 def wait_gone(processes: set[int], seconds: float) -> set[int]:
-    """Those of the processes that still live after at most that time, whoever their parent is by now."""
+    """Wait until `processes` have ended; returns those still alive after `seconds`, adopted or not."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while left := processes & _living():
@@ -44,9 +44,9 @@ def _from_proc() -> dict[int, int]:
             continue
         try:
             stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:  # it ended between the listing and the look
+        except OSError:  # it ended after it was listed
             continue
-        # The name in parentheses may hold anything, blanks and parentheses included.
+        # The command name in parentheses may hold blanks and parentheses.
         state, parent = stat.rpartition(")")[2].split()[:2]
         if state not in "ZX":
             parents[int(folder.name)] = int(parent)
@@ -54,7 +54,7 @@ def _from_proc() -> dict[int, int]:
 
 
 def from_ps() -> dict[int, int]:
-    """Parent of every living process by `ps`, the portable way; `ps` itself left out."""
+    """Map every living process to its parent with `ps` (portable); `ps` itself is left out."""
     with subprocess.Popen(["ps", "-axo", "pid=,ppid=,stat="], stdout=subprocess.PIPE, text=True) as ps:
         listing, _ = ps.communicate()
     rows = [line.split() for line in listing.splitlines()]

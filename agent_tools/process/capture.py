@@ -1,6 +1,6 @@
-"""Keeps the end of a command's output in memory and, past the limit, all of it in a file.
+"""Keeps the end of a command's output in memory and, beyond the limit, the whole output in a file.
 
-Memory is bounded to a few hundred kilobytes however much arrives.
+Memory is bounded to a few hundred kilobytes, however long the output is.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from agent_tools.process.terminal_text import OPEN_LINE_LIMIT, TerminalText
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size, keep_tail
 
-# The log of an endless writer must not fill the disk; builds and tests stay far below this.
+# Bytes of one log: an endless writer must not fill the disk, and builds and tests stay far below this.
 LOG_LIMIT = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The output after the end: the text for a model, and what else is known of it.
+    """The finished output.
 
-    `notice` says what was cut and where the rest is; empty when nothing was. `raw` is the end of the output
-    with its escape codes, empty when there were none. `hash` is over all of the cleaned text.
+    `text` is for the model. `notice` says what was cut and where the full output is; empty when nothing was
+    cut. `raw` is the end of the output with its escape codes; empty when there were none. `hash` covers the
+    whole cleaned text.
     """
 
     text: str
@@ -35,7 +36,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The output since a position, what was cut of it, and the position to go on from."""
+    """The output since a position, a notice of what was cut, and the position for the next call."""
 
     text: str
     notice: str
@@ -43,7 +44,7 @@ class Recent:
 
 
 class Capture:
-    """Takes output as it arrives. Used by one thread at a time.
+    """Receives output as it arrives. Used by one thread at a time.
 
     `log_folder` is where the full output goes when it is long; a command that sees that folder under another
     path names it with `log_seen_in`.
@@ -62,26 +63,26 @@ class Capture:
 
     @property
     def total_bytes(self) -> int:
-        """The size of the cleaned text that is final so far."""
+        """Size in bytes of the cleaned text that is final so far."""
         return self._clean.total
 
     @property
     def received_bytes(self) -> int:
-        """How many bytes the command has written."""
+        """Number of bytes that the command has written."""
         return self._raw.total
 
     def feed(self, data: bytes) -> None:
-        """Take more of the output."""
+        """Process more output."""
         self._raw.append(data)
         self._raw.trim()
-        self._take(self._terminal.feed(data))
+        self._add(self._terminal.feed(data))
 
     def recent(self, limit: int) -> str:
-        """About the last `limit` bytes of the text so far, the line that is still being written included."""
+        """Return about the last `limit` bytes of the text so far, including the unfinished line."""
         return (self._clean.last(limit) + self._terminal.open_line)[-limit:]
 
     def since(self, position: int) -> Recent:
-        """What came after that many bytes of final text, and the current line as far as it has come."""
+        """Return the text after the first `position` bytes of final text, including the unfinished line."""
         new = self._clean.total - position
         held = min(new, len(self._clean.window))
         kept = keep_tail((self._clean.last(held) if held else "") + self._terminal.open_line)
@@ -90,14 +91,14 @@ class Capture:
         return Recent(kept.content, notice, self._clean.total)
 
     def lines_since(self, position: int) -> tuple[str, int]:
-        """For searching as it grows: the text from there on, and where its last, unended line begins."""
+        """For incremental search: the text from `position` on, and where its last, unfinished line begins."""
         held = min(self._clean.total - position, len(self._clean.window))
         text = self._clean.last(held) if held else ""
         return text + self._terminal.open_line, self._clean.total - min(self._open_line, OPEN_LINE_LIMIT)
 
     def finish(self) -> Captured:
-        """Take the end and say what came; the log is closed."""
-        self._take(self._terminal.finish())
+        """End the output, close the log and return what was captured."""
+        self._add(self._terminal.finish())
         self._log.close()
         kept = keep_tail(self._clean.last())
         raw = "" if self._raw.same_as(self._clean) else keep_tail(self._raw.last()).content
@@ -105,7 +106,7 @@ class Capture:
             return Captured(self._clean.last(), "", self._digest(), raw, "")
         total = self._line_count()
         if kept.output_lines == total and not kept.last_line_partial:
-            # Nothing but the final line feed was over the limit: no line is missing.
+            # Only the final line feed was over the limit: no line is missing.
             self._log.delete()
             return Captured(kept.content, "", self._digest(), raw, "")
         if kept.last_line_partial:
@@ -118,10 +119,10 @@ class Capture:
         return Captured(kept.content, notice, self._digest(), raw, self._log.path)
 
     def discard_log(self) -> None:
-        """Delete the log: nobody will be told of it."""
+        """Delete the log, for a result that does not name it."""
         self._log.delete()
 
-    def _take(self, text: str) -> None:
+    def _add(self, text: str) -> None:
         if not text:
             return
         data = text.encode("utf-8")
@@ -131,7 +132,7 @@ class Capture:
         if self._log.started:
             self._log.write(data)
         elif self._over_limit():
-            # The limit has only now been passed, so the window still holds everything.
+            # The limit has just been passed, so the window still holds everything.
             self._log.start(bytes(self._clean.window))
         self._clean.trim()
 
@@ -157,7 +158,7 @@ class Capture:
 
 
 class _Tail:
-    """The last bytes of a stream: twice what is shown at least, so that no cut meets the window's start."""
+    """The last bytes of a stream: at least twice what is shown, so that no cut reaches the window's start."""
 
     def __init__(self) -> None:
         self.window = bytearray()
@@ -168,26 +169,26 @@ class _Tail:
         self.total += len(data)
 
     def trim(self) -> None:
-        # Half of it at a time, so that a byte is moved about once.
+        # Half of the window at a time, so that each byte is moved about once.
         if len(self.window) > 4 * MAX_BYTES:
             del self.window[: -2 * MAX_BYTES]
 
     def same_as(self, other: _Tail) -> bool:
-        """Whether both are one stream, as far as can be seen."""
+        """Whether both streams are equal, as far as their windows show."""
         size = min(len(self.window), len(other.window))
         return self.total == other.total and self.window[-size:] == other.window[-size:]
 
     def last(self, limit: int = 0) -> str:
-        """The text of the last `limit` bytes (0: of the window), from a whole character on."""
+        """Return the text of the last `limit` bytes (0: of the window), starting at a whole character."""
         data = bytes(self.window[-limit:] if limit else self.window)
         if len(data) < self.total:
-            # At most three continuation bytes can be left of a character that was cut.
+            # A character that was cut leaves at most three continuation bytes.
             data = data[next((i for i, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0) :]
         return data.decode("utf-8", "replace")
 
 
 class _Log:
-    """The whole text in a temporary file, for the model to read or search; only its owner may read it."""
+    """The whole text in a temporary file that only its owner may read."""
 
     def __init__(self, folder: str, seen_in: str) -> None:
         self.path = ""
@@ -217,7 +218,7 @@ class _Log:
                 written += os.write(self._descriptor, data[written:])
             self._size += written
         except OSError as error:
-            # A full disk must not end the command.
+            # A full disk must not stop the command.
             self._error = error.strerror or str(error)
             self.delete()
 

@@ -1,15 +1,15 @@
-"""The environment of a command: nothing that prompts, colours for a log, and no secrets when asked for."""
+"""Builds the environment of a command: no prompts, colours for logs, and no secrets on request."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 
-# Added only where the variable is not set to anything: many programs drop their colours on a pipe, and
-# screens that show the raw output want them. The model never sees them.
+# Set only where the variable is not set: many programs omit colours on a pipe, and displays that show the raw
+# output need them. The model never sees them.
 _COLOUR = {"CLICOLOR": "1", "CLICOLOR_FORCE": "3", "FORCE_COLOR": "1"}
 
-# There is nobody to answer: an editor ends at once leaving the text as it is, a prompt fails, a pager is cat.
+# No user can answer: `true` as the editor leaves the text unchanged, prompts fail, the pager is cat.
 _UNATTENDED = {
     "GIT_EDITOR": "true",
     "GIT_SEQUENCE_EDITOR": "true",
@@ -21,7 +21,7 @@ _UNATTENDED = {
     "SSH_ASKPASS_REQUIRE": "never",
 }
 
-# Words of a name, between underscores, that make it a secret's.
+# Words between underscores that mark the name of a secret.
 _SECRET_NAME = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|API_KEY|COOKIE"
     r"|(?:^|_)(?:ACCESS|PRIVATE|ENCRYPTION|SIGNING|MASTER|AUTH|ACCOUNT|SERVICE|DEPLOY)_?KEYS?(?:_|$)"
@@ -43,6 +43,6 @@ def filtered_environment(environ: Mapping[str, str], pass_env: Collection[str] =
 
 
 def command_environment(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """`environ` made fit for an unattended command, then `changes`; None takes a variable away."""
+    """Return `environ` adapted to unattended commands, with `changes` applied; None removes a variable."""
     merged: dict[str, str | None] = {**_COLOUR, **environ, **_UNATTENDED, **changes}
     return {name: value for name, value in merged.items() if value is not None}

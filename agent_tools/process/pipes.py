@@ -1,4 +1,4 @@
-"""Reads a pipe with a time limit: by polling it, or through a thread where that is impossible (Windows)."""
+"""Reads a pipe with a time limit: by polling, or with a thread where polling is impossible (Windows)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import select
 import threading
 from typing import IO, Protocol
 
-# A pipe gives at most its 64 KiB per read on Linux and macOS.
+# Linux and macOS return at most 64 KiB per read of a pipe.
 READ_SIZE = 1 << 16
-# A thread reads ahead this many pieces, then the writer waits, as it would for a full pipe.
+# Pieces that the thread reads ahead; then the writer blocks, as with a full pipe.
 READ_AHEAD = 4
 
 
@@ -18,10 +18,10 @@ class Pipe(Protocol):
     """The read end of a pipe; used by one thread."""
 
     def read(self, seconds: float) -> bytes | None:
-        """What has come within so many seconds; None when nothing did, b"" at the end."""
+        """Return what arrives within `seconds`; None when nothing does, b"" at the end."""
 
     def close(self) -> None:
-        """Let go of it, also while somebody still holds the other end."""
+        """Close it, also while the other end is open."""
 
 
 class PolledPipe:
@@ -42,7 +42,7 @@ class PolledPipe:
 
 
 class ThreadedPipe:
-    """Reads on a thread that lives until the other end is closed, as nothing can interrupt its reading."""
+    """Reads on a thread, which lives until the other end is closed: a blocking read cannot be interrupted."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._pieces: queue.Queue[bytes] = queue.Queue(READ_AHEAD)
@@ -60,13 +60,13 @@ class ThreadedPipe:
 
     def close(self) -> None:
         self._closed.set()
-        # Wake a reader that waits for room; it closes the file itself.
+        # Wake a reader that waits for space in the queue; it closes the file itself.
         while not self._pieces.empty():
             self._pieces.get_nowait()
 
 
 def open_pipe(file: IO[bytes]) -> Pipe:
-    """The pipe of `file`, read in the best way this system has."""
+    """Return a `Pipe` that reads `file` in the way that this system supports."""
     return PolledPipe(file) if hasattr(select, "poll") else ThreadedPipe(file)
 
 

@@ -1,15 +1,15 @@
-"""Runs a command in a session of its own and always kills all of it.
+"""Runs a command in its own session and kills every process of that session when it ends.
 
-A command is the shell and everything it starts. It gets its own session, so that a Ctrl-C meant for the
-agent does not reach it and no prompt finds a terminal. When the shell exits, when the call stops it, or
-when the interpreter exits, every process of that session is killed, whatever process group it moved to
-(`timeout`, `set -m`). A process that made a session of its own (`setsid`, a daemon) is left alone, and an
-output pipe it still holds is let go of after a short grace.
+A command is the shell and everything it starts. It has its own session, so that a Ctrl-C meant for the agent
+does not reach it and no prompt finds a terminal. When the shell exits, when the call is stopped, and when the
+interpreter exits, every process of the session is killed, whatever its process group (`timeout`, `set -m`). A
+process that made its own session (`setsid`, a daemon) is left alone; if it holds the output pipe, the pipe is
+closed after a short grace.
 
-No thread is made: the caller's reads the output and notices timeout, cancellation and exit between reads.
+The caller's thread reads the output and checks timeout, cancellation and exit between reads.
 
-Windows has no sessions. There a timeout or a cancellation kills the tree below the shell, but what a shell
-has left behind when it ends lives on.
+Windows has no sessions. There a timeout or a cancellation kills the process tree below the shell; processes
+that outlive their shell are not killed.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from agent_tools.process.pipes import Pipe, open_pipe
 if TYPE_CHECKING:
     from agent_tools.tool import Cancel
 
-# How long a process outside the session may hold the pipe once the shell is gone: long enough for what is
-# under way to arrive, too short to be felt.
+# Seconds for which the pipe is still read after the shell has exited: a process outside the session may hold
+# it for ever. Long enough for output in transit, too short to be noticed.
 DRAIN_GRACE = 0.05
-# Output already in the pipe is read after the grace too, on a machine too busy to do it in time. No pipe
-# holds more than this (Linux's default limit for one is 1 MiB, and 64 KiB is what they start with).
+# Bytes that are read even after the grace, for a busy machine: no pipe holds more (the default limit on
+# Linux is 1 MiB, the initial size 64 KiB).
 PIPE_CAPACITY = 1 << 20
-# Polling steps in seconds: fine at first, for short commands; the longest bounds how late a cancellation
-# or the exit of a shell whose pipe stays open is noticed, and costs 50 wake-ups per second.
+# Polling intervals in seconds: short at first, for short commands. The longest bounds the delay until a
+# cancellation, or the exit of a shell whose pipe stays open, is noticed; it costs 50 wake-ups per second.
 FIRST_STEP, LONGEST_STEP = 0.0001, 0.02
-# A killed process may take a moment to go, or for ever when a dead network disk holds it in the kernel.
-REAP_PATIENCE = 1.0
-# Looking again finds what was forked between two looks; a chain that outruns five is a fork bomb.
+# Seconds to wait for a killed process: one that hangs in the kernel (a dead network disk) may never end.
+REAP_TIMEOUT = 1.0
+# Each pass finds what was forked since the one before; what outruns five passes is a fork bomb.
 KILL_PASSES = 5
 
-# Without waitid (macOS before Python 3.13) an exit is seen by reaping; the kill comes right after.
+# Without waitid (macOS before Python 3.13) an exit is detected by reaping; the kill follows at once.
 _waitid = getattr(os, "waitid", None)
 
 # Session ids (the shells' pids) of all running commands. Plain set operations only, atomic without a lock:
@@ -53,11 +53,11 @@ _waitid = getattr(os, "waitid", None)
 _live: set[int] = set()
 # One token per command that is being started and is not in `_live` yet.
 _starting: set[object] = set()
-_no_more = False
+_is_exiting = False
 
 
-# Signals likely enough to be what is meant by an exit code of 128 and more.
-_TELLING_SIGNALS = frozenset(
+# Signals that an exit code of 128 plus their number is reported to mean.
+_REPORTED_SIGNALS = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGSEGV", "SIGTERM")
     if hasattr(signal, name)
@@ -66,7 +66,7 @@ _TELLING_SIGNALS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ended: its exit code (negative: the signal that killed it) and whether we stopped it."""
+    """How a command ended: its exit code (negative: the signal that killed it) and why it was stopped."""
 
     code: int
     stopped: Literal["", "timeout", "aborted"] = ""
@@ -74,22 +74,22 @@ class Ending:
     def __str__(self) -> str:
         if self.code < 0:
             return f"was killed by signal {-self.code}{_signal_name(-self.code)}"
-        if self.code - 128 in _TELLING_SIGNALS:
-            # A shell reports a child that a signal killed as 128 and the signal's number.
+        if self.code - 128 in _REPORTED_SIGNALS:
+            # A shell reports a child that was killed by a signal as 128 plus the number.
             return f"exited with code {self.code} (128 + {self.code - 128}{_signal_name(self.code - 128)})"
         return f"exited with code {self.code}"
 
 
 class Command:
-    """A running command. A context manager: leaving it kills what is left and reaps the shell.
+    """A running command. A context manager: leaving it kills the session and reaps the shell.
 
-    Threads: owned by the thread that reads `output`; `kill` may be called from any thread. `_lock` guards
-    the moment after which the pid is no longer ours to signal.
+    Threads: owned by the thread that reads `output`; `kill` may be called from any thread. `_lock` makes
+    reaping exclude killing: once the shell is reaped its pid may belong to another process.
     """
 
     def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> None:
-        """Start `argv` without input. Raises OSError when it cannot be started."""
-        # Reentrant, because a finalizer that kills may interrupt the thread that holds it.
+        """Start `argv` with an empty standard input. Raises OSError when it cannot be started."""
+        # Reentrant: a finalizer that kills may interrupt the thread that holds it.
         self._lock = threading.RLock()
         self._reaped = self._swept = False
         self._stopped: Literal["", "timeout", "aborted"] = ""
@@ -100,10 +100,10 @@ class Command:
         self._open = True
 
     def output(self, *, timeout: float | None, cancel: Cancel) -> Iterator[bytes]:
-        """Yield what the command writes, as it comes, until it ends or is stopped; `ending` is set then.
+        """Yield the output as it arrives until the command ends or is stopped; `ending` is set then.
 
-        Yields b"" now and then while nothing comes. `timeout` is in seconds from now; None waits for ever.
-        Raises ChildProcessError when somebody else has taken the exit code.
+        Yields b"" from time to time while there is none. `timeout` is in seconds; None sets no limit.
+        Raises ChildProcessError when other code in this process has reaped the shell.
         """
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         step = FIRST_STEP
@@ -117,7 +117,7 @@ class Command:
                 break
             was_open = self._open
             chunk = self._read(min(step, left), cancel)
-            # The end of the output mostly means that the shell is about to exit.
+            # Usually the shell exits right after its output has ended.
             ended = was_open and not self._open
             step = FIRST_STEP if chunk or ended else min(step * 1.5, LONGEST_STEP)
             yield chunk
@@ -126,21 +126,21 @@ class Command:
 
     @property
     def ending(self) -> Ending:
-        """How it ended; known once `output` is exhausted or the command is closed."""
+        """How the command ended; set once `output` is exhausted or the command is closed."""
         code = self._popen.returncode
-        # Nobody waited for it to go (see REAP_PATIENCE): the signal it was sent says what it will be.
+        # Not reaped within REAP_TIMEOUT: it will end by the signal that it was sent.
         code = -9 if code is None else code
-        # It may have ended well by itself while the clock ran out.
+        # It may have succeeded just before it was stopped.
         return Ending(code, "" if code == 0 else self._stopped)
 
     def kill(self) -> None:
-        """Kill every process of the command's session; nothing happens when it is over."""
+        """Kill every process of the command's session; does nothing once the command has been reaped."""
         with self._lock:
             if not self._reaped:
                 _kill_session(self.pid)
 
     def close(self) -> None:
-        """Kill what is left, let go of the pipe and reap the shell. Calling it again does nothing."""
+        """Kill what is left, close the pipe and reap the shell. Calling it again does nothing."""
         with self._lock:
             if not self._reaped:
                 if not self._swept:
@@ -148,8 +148,8 @@ class Command:
                 self._reaped = True
                 _live.discard(self.pid)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._popen.wait(REAP_PATIENCE)
-        self._let_go()
+                    self._popen.wait(REAP_TIMEOUT)
+        self._close_pipe()
 
     def __enter__(self) -> Command:
         return self
@@ -161,30 +161,30 @@ class Command:
         if _waitid is None:
             return self._popen.poll() is not None
         try:
-            # The zombie is left: while it is there, nobody else can get its pid or its session's id.
+            # WNOWAIT leaves the zombie: while it exists, its pid and session id are not reused.
             return _waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            # Said, because Popen would take it for success.
+            # Reported, because Popen would report success.
             raise ChildProcessError(
                 errno.ECHILD,
                 "the exit code is lost: this program ignores SIGCHLD, or something in it waits for any child",
             ) from None
 
     def _read(self, seconds: float, cancel: Cancel | None = None) -> bytes:
-        """Wait so long for output; b"" when none came, or when the pipe was found to be at its end."""
+        """Wait at most `seconds` for output; returns b"" when there was none or the pipe has ended."""
         if not self._open:
             if cancel is not None:
                 cancel.wait(seconds)
             return b""
         chunk = self._pipe.read(seconds)
         if chunk == b"":
-            self._let_go()
+            self._close_pipe()
         return chunk or b""
 
     def _drain(self) -> Iterator[bytes]:
-        """Kill the session and yield what is still in the pipe."""
+        """Kill the session and yield what is left in the pipe."""
         self.kill()
-        # The shell is dead or dying and so is all it started: nobody is left to start more.
+        # The shell and all that it started are dead or dying: nothing can start more.
         self._swept = True
         deadline = time.monotonic() + DRAIN_GRACE
         received = 0
@@ -198,7 +198,7 @@ class Command:
             received += len(chunk)
             yield chunk
 
-    def _let_go(self) -> None:
+    def _close_pipe(self) -> None:
         if self._open:
             self._open = False
             self._pipe.close()
@@ -214,13 +214,13 @@ def _signal_name(number: int) -> str:
 def kill_all(*, final: bool = False) -> None:
     """Kill every running command of this process, from any thread or signal handler.
 
-    `final` also refuses to start new ones from now on: for a program that is about to exit.
+    `final` also refuses to start commands from now on: for a program that is about to exit.
     """
-    global _no_more
+    global _is_exiting
     if final:
-        _no_more = True
-        patience = time.monotonic() + REAP_PATIENCE
-        while _starting and time.monotonic() < patience:
+        _is_exiting = True
+        deadline = time.monotonic() + REAP_TIMEOUT
+        while _starting and time.monotonic() < deadline:
             time.sleep(0.001)
     for session in list(_live):
         _kill_session(session)
@@ -230,12 +230,12 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
     token = object()
     _starting.add(token)
     try:
-        # Asked after the token is in place: kill_all sees either the token or a refusal.
-        if _no_more:
-            # Imported here: a program that only wants kill_all need not load pydantic.
+        # Checked after the token is set: kill_all either sees the token or this sees the flag.
+        if _is_exiting:
+            # Imported here, because it loads pydantic, which kill_all does not need.
             from agent_tools.tool import ToolFailure
 
-            raise ToolFailure("the program is exiting; nothing is started any more")
+            raise ToolFailure("the program is exiting; no command is started")
         popen = subprocess.Popen(
             argv,
             cwd=cwd,
@@ -245,7 +245,7 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
             stderr=subprocess.STDOUT,
             bufsize=0,
             start_new_session=True,
-            # What keeps a Ctrl-C away on Windows, and a console window.
+            # CREATE_NEW_PROCESS_GROUP and CREATE_NO_WINDOW: no Ctrl-C and no console window on Windows.
             creationflags=0x0800_0200 if os.name == "nt" else 0,
         )
         _live.add(popen.pid)
@@ -255,7 +255,7 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
 
 
 def _kill_session(session: int) -> None:
-    """Kill the shell's group, then whatever in its session moved to another group."""
+    """Kill the shell's process group, then the members of its session that moved to other groups."""
     if os.name == "nt":
         tree = ["taskkill", "/F", "/T", "/PID", str(session)]
         subprocess.run(tree, stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -271,7 +271,7 @@ def _kill_session(session: int) -> None:
 
 
 def _other_groups(session: int, seen: set[int]) -> set[int]:
-    """The groups of members of the session that were not `seen` before; adds the members to `seen`."""
+    """The process groups of members of the session that are not in `seen`; adds those members to it."""
     groups = set()
     for pid in _list_processes():
         try:

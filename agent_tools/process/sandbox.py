@@ -1,7 +1,7 @@
-"""Runs commands under bubblewrap, where they see one root, the system's programs and a /tmp of their own.
+"""Runs commands under bubblewrap, where they see one root, the system's programs and their own /tmp.
 
-Linux only, and only where the kernel lets this user make namespaces (some containers do not). What cannot run
-confined does not run: there is no way from here to an unconfined command.
+Linux only, and only where the kernel lets this user create namespaces (some containers do not). A command
+that cannot run confined does not run.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from collections.abc import Collection, Mapping, Sequence
 
 from agent_tools.tool import ToolFailure
 
-# What programs need to run, on the usual distributions and on NixOS; nobody's own files.
+# Folders that programs need to run, on the usual distributions and on NixOS; they hold no personal files.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix/store")
 _SYSTEM_LINKS = ("/run/current-system", "/etc/resolv.conf")  # lead elsewhere on some systems
-# Hidden where we could read them, which is to say from root.
+# Hidden when this user can read them, that is, from root.
 _SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
 _SECRET_FOLDERS = ("/etc/ssl/private", "/etc/ssh", "/etc/sudoers.d")
-# Looked for here before PATH, which may lead into the root, where a command can put a program of this name.
+# Searched before PATH, which may lead into the root, where a command can put a program of this name.
 _USUAL_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
-_PROBE_SECONDS = 10.0  # a sandbox is made in about 5 ms
+_PROBE_SECONDS = 10.0  # a sandbox starts in about 5 ms
 TMP = "/tmp"
 
-# The folders that stand for /tmp, and the process that made each.
+# The folders that are mounted as /tmp, with the process that made each.
 _made: dict[str, int] = {}
 
 
 class Bubblewrap:
-    """A sandbox around `root`. The /tmp in it lasts as long as this object, over all commands.
+    """A sandbox around `root`. Its /tmp is shared by all commands and lasts as long as this object.
 
-    `network` lets commands reach it; `readable` names folders besides the system's that they may read.
-    Threads: any number may use it at once; `_lock` guards the making of the /tmp and the first trial.
+    `network` gives commands access to the network; `readable` names folders besides those of the system that
+    they may read. Threads: any number may use it at once; `_lock` guards the creation of the /tmp.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Bubblewrap:
 
     @property
     def tmp(self) -> str:
-        """The folder that commands see as /tmp, made when first asked for and deleted with this object."""
+        """The folder that commands see as /tmp, created on first use and deleted with this object."""
         with self._lock:
             if not self._tmp:
                 self._tmp = tempfile.mkdtemp(prefix="agent-sandbox-")
@@ -61,9 +61,9 @@ class Bubblewrap:
             return self._tmp
 
     def wrap(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> list[str]:
-        """The command line that runs `argv` in the sandbox, in the directory `cwd`.
+        """Return the command line that runs `argv` in the sandbox, in the directory `cwd`.
 
-        Raises ToolFailure, with the reason, when there can be no sandbox.
+        Raises ToolFailure, with the reason, when no sandbox can be created.
         """
         program = self._find()
         options = self._options(env)
@@ -80,13 +80,13 @@ class Bubblewrap:
             if not _is_below(os.path.realpath(program), self.root):
                 return program
         if programs:
-            raise self._off(f"{programs[0]} is below that root, where a command could replace it")
+            raise self._off(f"{programs[0]} lies in that folder, where a command could replace it")
         raise self._off(
             "bubblewrap is not installed (the program bwrap: apt-get, dnf, pacman or apk install bubblewrap)"
         )
 
     def _try(self, program: str, options: list[str]) -> None:
-        """Make a sandbox once, because later its own failure would look like one of the command."""
+        """Start a sandbox once, because later its failure would look like one of the command."""
         if self._works:
             return
         bash = shutil.which("bash", path=os.pathsep.join(_USUAL_FOLDERS)) or "bash"
@@ -103,8 +103,8 @@ class Bubblewrap:
         if tried.returncode:
             said = tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}"
             raise self._off(
-                f"bubblewrap can make no sandbox here: {said} (in a container it takes one that may make "
-                "namespaces)"
+                f"bubblewrap cannot create a sandbox here: {said} (in a container it needs permission to "
+                "create namespaces)"
             )
         self._works = True
 
@@ -115,12 +115,12 @@ class Bubblewrap:
         )
 
     def _options(self, env: Mapping[str, str]) -> list[str]:
-        # Without --new-session: the command has no terminal anyway, and it shall stay in the session that is
-        # killed. The namespace of process ids takes with it what left that session.
+        # Without --new-session: the command has no terminal, and it must stay in the session that is killed.
+        # Its process namespace ends with it, and so does what left the session.
         options = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
         if self.network:
             options.append("--share-net")
-        # A mount covers what was mounted below it before, so the outer ones come first.
+        # A mount hides earlier mounts below it, so the outer ones come first.
         for path, mount in sorted(
             self._mounts(env).items(), key=lambda item: len(item[0].rstrip("/").split("/"))
         ):
@@ -130,7 +130,7 @@ class Bubblewrap:
         return options
 
     def _mounts(self, env: Mapping[str, str]) -> dict[str, list[str]]:
-        """For each path what is mounted there; a later entry replaces an earlier one."""
+        """Map each path to the options that mount it; a later entry replaces an earlier one."""
         mounts = {path: ["--ro-bind", path] for path in _SYSTEM if os.path.isdir(path)}
         links = map(os.path.realpath, _SYSTEM_LINKS)
         for path in (*links, *self._readable):
@@ -147,7 +147,7 @@ class Bubblewrap:
         home = os.path.normpath(env.get("HOME", "/"))
         if os.path.isabs(home) and home.strip("/") and home not in mounts:
             mounts[home] = ["--dir"]
-        # What is below the root belongs to it, were it a folder of the system or all of the disk.
+        # Paths below the root belong to it, even if the root is a system folder or the whole disk.
         needed = ("/proc", "/dev")
         kept = {path: mount for path, mount in mounts.items() if path in needed or not self._holds(path)}
         return kept | {spelling: ["--bind", self.root] for spelling in (self.root, self.given)}
@@ -161,12 +161,12 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def delete_all() -> None:
-    """Delete every /tmp of this process: for one that leaves without the usual end of a program."""
+    """Delete every /tmp of this process: for a program that exits without running exit handlers."""
     for folder in list(_made):
         _delete(folder)
 
 
 def _delete(folder: str) -> None:
-    # A forked child that ends must not delete its parent's folder.
+    # A forked child must not delete its parent's folder when it exits.
     if _made.pop(folder, 0) == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Turns a command's bytes into the text a terminal would have on its screen.
+"""Converts the output of a command into the text that a terminal would show.
 
-Colours and other escape sequences go, a carriage return or backspace overwrites what it went back over (a
-progress bar becomes its last frame), other control codes vanish. Only the current line can be overwritten:
-moving the cursor to another line is ignored.
+Colours and other escape sequences are removed. After a carriage return or a backspace the text before it is
+overwritten, so that a progress bar becomes its last frame. Other control codes are removed. Only the current
+line can be overwritten: cursor movements to other lines are ignored.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import codecs
 import re
 
-# A line longer than this is no progress bar: what is there of it is final, so that memory stays bounded
-# and each character is handled once.
+# Characters after which an unfinished line becomes final: it is not a progress bar, memory stays bounded and
+# each character is handled once.
 OPEN_LINE_LIMIT = 8192
 
 # Escape sequences (ECMA-48): CSI with its parameters, intermediates and final byte; the strings OSC, DCS,
@@ -22,18 +22,17 @@ _ESCAPE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\r\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]"
 )
-# The start of a sequence whose rest is still to come, and a carriage return that may belong to a CRLF.
+# The start of a sequence whose rest has not arrived, and a carriage return that may be part of a CRLF.
 _UNFINISHED = re.compile(
     r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*"
     r"|(?P<string>\x1b[\]PX^_])[^\x07\x1b\x9c\r\n]*(?P<end>\x1b?)"
     r"|\x1b[ -/]*"
     r"|(?<!\r)\r+)\Z"
 )
-# Real sequences have a dozen characters; what is longer is noise that must not pile up.
+# Real sequences have a dozen characters; longer ones are noise that must not accumulate.
 _UNFINISHED_LIMIT = 256
 
-# Inside this file two control codes, dropped from the input before, stand for "erase to the right" and
-# "erase the line".
+# Two control codes, removed from the input first, stand for "erase to the right" and "erase the line".
 _ERASE_RIGHT, _ERASE_LINE = "\x01", "\x02"
 _MOVES = {
     ("", "K"): _ERASE_RIGHT,
@@ -49,7 +48,7 @@ _LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _PLAIN_CONTROLS = {"\t", "\n"}
 _C0_C1 = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))] + ["\ufff9", "\ufffa", "\ufffb"]
-# Kept until the escape sequences are read: their own characters, and what moves the cursor.
+# Removed before escape sequences are parsed: all but the characters of sequences and cursor movements.
 _DROP_BEFORE = dict.fromkeys(ord(c) for c in _C0_C1 if c not in _PLAIN_CONTROLS | set("\r\b\x07\x1b\x9b\x9c"))
 _DROP_AFTER = dict.fromkeys(map(ord, "\x07\x1b\x9b\x9c"))
 _SPECIAL = re.compile("[" + "".join(c for c in _C0_C1 if c not in _PLAIN_CONTROLS) + "]")
@@ -57,9 +56,9 @@ _SPECIAL_BYTES = bytes(ord(c) for c in _C0_C1 if ord(c) < 0x80 and c not in _PLA
 
 
 class TerminalText:
-    """Decodes and cleans output as it arrives, in pieces of any size; the pieces do not change the result.
+    """Decodes and cleans output as it arrives; how it is split into pieces does not change the result.
 
-    Bytes are UTF-8, what is not becomes U+FFFD. Memory is bounded whatever comes. Used by one thread.
+    Bytes are decoded as UTF-8, invalid ones become U+FFFD. Memory is bounded. Used by one thread.
     """
 
     def __init__(self) -> None:
@@ -67,41 +66,41 @@ class TerminalText:
         self._unfinished = ""
         self._line = ""
         self._column = 0
-        # "Erase the line" waits for the return to its start: alone, before a line end, it shows nothing new
-        # but would take away text that was meant to be read.
+        # "Erase the line" takes effect at the next carriage return: before a line end it would only remove
+        # text that was meant to be read.
         self._erase_on_return = False
-        # The beginning of the current line is final and gone.
+        # The beginning of the current line has been returned as final.
         self._line_is_cut = False
 
     @property
     def open_line(self) -> str:
-        """The current line as far as it has come; it may still be overwritten."""
+        """The current line so far; it may still be overwritten."""
         return self._line
 
     def feed(self, data: bytes) -> str:
-        """Take more bytes and return the text that has become final: whole lines, or pieces of a long one."""
+        """Process more bytes and return the text that became final: whole lines, or pieces of a long one."""
         text = self._unfinished + self._decoder.decode(data)
         self._unfinished = ""
         if _is_plain(text):
             return self._append(text)
-        # Before the end is looked at: a NUL in a sequence does not end it.
+        # Before the search for an unfinished sequence: a NUL inside a sequence does not end it.
         text = text.translate(_DROP_BEFORE)
         if found := _UNFINISHED.search(text):
             self._unfinished = _shortened(found)
             text = text[: found.start()]
-        # Before sequences become moves: one that goes to the start of the line is no part of a line end.
+        # Before sequences become movements: a movement to the start of the line is not part of a line end.
         text = _LINE_END.sub("\n", text)
         text = _ESCAPE.sub(_move, text).translate(_DROP_AFTER)
         return self._replay(text) if _MOVING.search(text) else self._append(text)
 
     def finish(self) -> str:
-        """Return the rest, after the last byte."""
+        """Return the rest after the last byte."""
         text = self._append(self._decoder.decode(b"", True))
         rest, self._line, self._column, self._unfinished = text + self._line, "", 0, ""
         return rest
 
     def _append(self, text: str) -> str:
-        """Take text that holds no cursor movement but line ends."""
+        """Process text without cursor movements other than line ends."""
         if not text:
             return ""
         if self._column != len(self._line) or self._erase_on_return:
@@ -115,7 +114,7 @@ class TerminalText:
         return final + self._cut_line()
 
     def _replay(self, text: str) -> str:
-        """Take text step by step, as a terminal would."""
+        """Process text step by step, as a terminal does."""
         final: list[str] = []
         line, column = self._line, self._column
         for step in _STEPS.split(text):
@@ -128,7 +127,7 @@ class TerminalText:
                     self._erase_on_return = self._line_is_cut = False
                 case "\r":
                     if self._line_is_cut:
-                        # Its beginning cannot be overwritten any more; nothing is lost this way.
+                        # Its beginning is final already: keep the line and start another one.
                         final.append(line + "\n")
                         self._line_is_cut, line = False, ""
                     if self._erase_on_return:
@@ -158,14 +157,14 @@ class TerminalText:
 
 
 def plain_text(text: str) -> str:
-    """`text` as a terminal would show it: see `TerminalText`."""
+    """Return `text` as a terminal would show it: see `TerminalText`."""
     terminal = TerminalText()
     return terminal.feed(text.encode("utf-8", "replace")) + terminal.finish()
 
 
 def _is_plain(text: str) -> bool:
     if text.isascii():
-        # Four times as fast as the expression, and nearly all output is this.
+        # Four times as fast as the regular expression, and nearly all output is ASCII.
         data = text.encode("ascii")
         return len(data.translate(None, _SPECIAL_BYTES)) == len(data)
     return _SPECIAL.search(text) is None
@@ -176,9 +175,9 @@ def _move(found: re.Match[str]) -> str:
 
 
 def _shortened(found: re.Match[str]) -> str:
-    """What has to be remembered of a sequence whose rest is still to come."""
+    """The part of an unfinished sequence that must be kept until the rest arrives."""
     if found["string"]:
-        # The payload is dropped in the end, so it need not be kept.
+        # The payload of a string sequence is dropped anyway.
         return found["string"] + found["end"]
     if found[0][0] == "\r":
         return "\r"

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from agent_tools import adapters
-from agent_tools.adapters import as_functions, call_tool, require, run_tool, told, told_text
+from agent_tools.adapters import as_functions, blocks_for_model, call_tool, require, run_tool, text_for_model
 from agent_tools.bash import bash_tool
 from agent_tools.plan import plan_tool
 from agent_tools.read import read_tool
@@ -44,7 +44,7 @@ def test_a_tool_becomes_a_function_that_returns_text(tmp_path: Path) -> None:
     assert "one" not in read(path="a.txt", offset=2, limit=1)
 
 
-def test_a_function_says_what_the_tool_says(tmp_path: Path) -> None:
+def test_a_function_has_the_documentation_of_the_tool(tmp_path: Path) -> None:
     tool = read_tool(tmp_path)
     (read,) = as_functions([tool])
     assert read.__name__ == "read"
@@ -93,7 +93,7 @@ def test_a_wrong_call_of_a_function_is_pythons_own_error() -> None:
         function("x", nonsense=1)
 
 
-def test_a_failure_is_told_or_raised(tmp_path: Path) -> None:
+def test_a_failure_is_returned_or_raised(tmp_path: Path) -> None:
     (telling,) = as_functions([read_tool(tmp_path)])
     (raising,) = as_functions([read_tool(tmp_path)], raise_errors=True)
     assert telling("nope.txt").startswith("Error: ")
@@ -125,7 +125,9 @@ def test_a_plan_keeps_its_arguments_as_a_function() -> None:
         (42, [TextBlock("foreign failed: 'int' object has no attribute 'content'")], True),
     ],
 )
-def test_whatever_a_foreign_tool_answers_becomes_a_result(answer: Any, blocks: Any, is_error: bool) -> None:
+def test_anything_that_a_foreign_tool_returns_becomes_a_result(
+    answer: Any, blocks: Any, is_error: bool
+) -> None:
     result = run_tool(Foreign(answer), {}, Context())
     assert list(result.content) == blocks
     assert result.is_error is is_error
@@ -144,13 +146,13 @@ def test_arguments_may_be_json_text() -> None:
     run_tool(tool, '{"a": "x\ny"}', Context())
     run_tool(tool, "", Context())
     assert tool.got == [{"a": "x\ny"}, {}]
-    assert "are no JSON object" in run_tool(tool, "{", Context()).text
+    assert "are not a JSON object" in run_tool(tool, "{", Context()).text
 
 
-def test_meta_is_told_after_the_content_in_sorted_lines() -> None:
+def test_meta_follows_the_content_in_sorted_lines() -> None:
     result = Result("body", meta={"z": "1", "hash": "abc"})
-    assert told(result) == [TextBlock("body"), TextBlock("[hash: abc]\n[z: 1]")]
-    assert told_text(result) == "body\n[hash: abc]\n[z: 1]"
+    assert blocks_for_model(result) == [TextBlock("body"), TextBlock("[hash: abc]\n[z: 1]")]
+    assert text_for_model(result) == "body\n[hash: abc]\n[z: 1]"
 
 
 def test_an_awaited_call_runs_beside_the_loop_in_the_same_context() -> None:
@@ -199,7 +201,7 @@ def test_a_missing_framework_is_named_with_what_to_install(monkeypatch: pytest.M
         require("no_such_framework.tools", "such-framework")
 
 
-def test_a_framework_that_is_broken_inside_says_so_itself(
+def test_a_framework_with_a_missing_dependency_raises_its_own_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "half_there.py").write_text("import what_it_needs\n")

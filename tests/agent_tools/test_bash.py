@@ -70,7 +70,7 @@ def test_both_outputs_are_one_text_in_order(bash: Tool[Any]) -> None:
     assert call(bash, "echo a; echo b >&2; echo c").text == "a\nb\nc\n"
 
 
-def test_a_silent_success_says_so(bash: Tool[Any]) -> None:
+def test_success_without_output_is_reported(bash: Tool[Any]) -> None:
     result = call(bash, "true")
     assert (result.text, result.meta) == ("(no output)", {"hash": "e3b0c44298fc1c14"})
 
@@ -84,7 +84,7 @@ def test_a_silent_success_says_so(bash: Tool[Any]) -> None:
         ("false | false", "(no output)\n\nCommand exited with code 1"),
     ],
 )
-def test_a_failure_tells_the_output_and_how_it_ended(bash: Tool[Any], command: str, text: str) -> None:
+def test_a_failure_shows_the_output_and_the_ending(bash: Tool[Any], command: str, text: str) -> None:
     """B21"""
     result = call(bash, command)
     assert (result.text, result.is_error, result.meta, result.details) == (text, True, None, None)
@@ -213,7 +213,7 @@ def test_the_directory_can_be_chosen(bash: Tool[Any], tmp_path: Path) -> None:
     assert call(bash, "pwd -P", cwd="~").text == os.path.realpath(os.path.expanduser("~")) + "\n"
 
 
-def test_a_directory_that_is_gone_is_no_licence_to_run_elsewhere(tmp_path: Path) -> None:
+def test_a_command_of_a_deleted_directory_does_not_run_elsewhere(tmp_path: Path) -> None:
     """B22"""
     (tmp_path / "keep.txt").touch()
     gone = tmp_path / "gone"
@@ -267,7 +267,7 @@ def test_bytes_that_are_no_text_do_no_harm(bash: Tool[Any]) -> None:
     json.dumps(result.text).encode("utf-8")
 
 
-def test_a_giant_line_is_cut_between_characters_and_said_to_be(bash: Tool[Any]) -> None:
+def test_a_giant_line_is_cut_between_characters_with_a_notice(bash: Tool[Any]) -> None:
     """B11"""
     text = call(bash, f"{sys.executable} -c 'print(chr(0x4f60) * 40000)'").text
     shown, _, notice = text.partition("\n\n")
@@ -320,7 +320,7 @@ def test_memory_does_not_grow_with_the_output(logs: Path, command: str, said: st
         log.unlink()
 
 
-def test_the_output_is_held_once_and_let_go_of(bash: Tool[Any]) -> None:
+def test_the_output_is_held_once_and_released(bash: Tool[Any]) -> None:
     """B15"""
     result = call(bash, "head -c 30000 /dev/zero | tr '\\0' x")
     assert len(json.dumps([result.text, result.details, result.meta])) < 31_000
@@ -343,7 +343,7 @@ def test_a_command_that_reads_input_gets_none(bash: Tool[Any]) -> None:
     assert "EOFError" in call(bash, f"{sys.executable} -c 'input()'").text
 
 
-def test_git_asks_nobody(bash: Tool[Any], tmp_path: Path) -> None:
+def test_git_does_not_prompt(bash: Tool[Any], tmp_path: Path) -> None:
     """B16"""
     setup = "git init -q . && git config user.email a@b.c && git config user.name n && "
     setup += "git commit -q --allow-empty -m one && git commit -q --allow-empty -m two"
@@ -376,7 +376,7 @@ def test_other_output_comes_back_whole(bash: Tool[Any]) -> None:
     assert call(bash, "echo a", if_hash=known["hash"].upper()).text == "a\n"
 
 
-def test_a_failure_is_told_whatever_is_known(bash: Tool[Any]) -> None:
+def test_a_failure_is_returned_in_full_despite_if_hash(bash: Tool[Any]) -> None:
     assert call(bash, "exit 4", if_hash="e3b0c44298fc1c14").text.endswith("code 4")
 
 
@@ -407,7 +407,7 @@ def test_a_filtered_environment_keeps_keys_from_commands(
     assert f"HOME={os.environ['HOME']}" in seen
 
 
-def test_none_takes_a_variable_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_removes_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """B23"""
     monkeypatch.setenv("GONE", "here")
     seen = call(bash_tool(tmp_path, env={"GONE": None, "NEW": "1"}), "env").text
@@ -426,7 +426,7 @@ def test_a_spawn_hook_may_change_what_is_run(tmp_path: Path) -> None:
     assert call(bash_tool(tmp_path, spawn_hook=hook), "echo name").text == f"me\n{tmp_path}/sub\n"
 
 
-def test_an_undo_journal_looks_before_and_after_whatever_happens(bash: Tool[Any], tmp_path: Path) -> None:
+def test_an_undo_journal_is_called_before_and_after_a_command(bash: Tool[Any], tmp_path: Path) -> None:
     seen: list[tuple[str, str, bool]] = []
 
     class Journal:
@@ -465,7 +465,7 @@ def test_updates_are_few_and_small(bash: Tool[Any]) -> None:
     assert all(len(update.text) <= UPDATE_BYTES for update in updates)
 
 
-def test_a_listener_that_fails_ends_the_command(bash: Tool[Any]) -> None:
+def test_a_failing_progress_callback_ends_the_command(bash: Tool[Any]) -> None:
     def broken(partial: Result) -> None:
         raise RuntimeError("listener")
 

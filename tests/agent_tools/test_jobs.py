@@ -72,7 +72,7 @@ def test_waiting_finds_a_line_that_is_not_ended(bash: Tool[Any], jobs: Tool[Any]
     assert "(the pattern was found)" in jobs(action="wait", id=job, pattern="password: $").text
 
 
-def test_waiting_ends_with_the_job_and_tells_how(bash: Tool[Any], jobs: Tool[Any]) -> None:
+def test_waiting_ends_with_the_job_and_describes_the_ending(bash: Tool[Any], jobs: Tool[Any]) -> None:
     job = start(bash, "echo working; exit 3")
     result = jobs(action="wait", id=job, pattern="never")
     assert result.text == "working\n\n[job-1 exited with code 3 (it ended)]"
@@ -125,7 +125,7 @@ def test_long_output_shows_its_end_and_names_the_file(bash: Tool[Any], jobs: Too
         ({"action": "dance"}, "'list', 'read', 'wait' or 'kill'"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_an_impossible_request_is_an_error(
     bash: Tool[Any], jobs: Tool[Any], arguments: dict[str, Any], said: str
 ) -> None:
     start(bash, "sleep 62.08")
@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_said(
     assert said in result.text
 
 
-def test_a_pattern_that_backtracks_for_ever_is_given_up(
+def test_a_pattern_that_backtracks_without_end_is_stopped(
     bash: Tool[Any], jobs: Tool[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs_module, "PATTERN_TIMEOUT", 0.05)
@@ -178,7 +178,7 @@ def test_closing_the_table_ends_all_jobs_and_refuses_new_ones(bash: Tool[Any], t
     assert "is closed" in bash(command="true", background=True).text
 
 
-def test_a_table_nobody_holds_ends_its_jobs(tmp_path: Path) -> None:
+def test_collecting_the_table_ends_its_jobs(tmp_path: Path) -> None:
     bash = bash_tool(tmp_path, jobs=JobTable())
     bash(command="sleep 62.12", background=True)
     del bash

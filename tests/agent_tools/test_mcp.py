@@ -37,7 +37,7 @@ def test_an_old_sdk_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--root", "/no/such/folder"), ("--nonsense",)])
-def test_a_wrong_call_is_told_with_its_usage(arguments: tuple[str, ...]) -> None:
+def test_wrong_arguments_print_the_usage(arguments: tuple[str, ...]) -> None:
     done = run(WITHOUT, *arguments)
     assert done.returncode == 2
     assert "usage: python -m agent_tools.mcp" in done.stderr

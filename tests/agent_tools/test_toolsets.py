@@ -42,7 +42,7 @@ def test_an_option_goes_to_the_tools_that_take_it(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(TypeError, match=r"unknown option colour; there are .*timeout"):
+    with pytest.raises(TypeError, match=r"unknown option colour; known are .*timeout"):
         coding_tools(".", colour="red")
 
 

@@ -1,4 +1,4 @@
-"""Traffic of providers is written down once and played byte for byte, without its secrets."""
+"""Recordings: the traffic of providers is stored once and replayed byte for byte, without secrets."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_opaque_data_that_looks_like_a_key_inside_is_kept(path: Path) -> None:
     assert signature in json.loads(path.read_text())["exchanges"][0]["chunks"][0]
 
 
-def test_a_request_that_was_not_recorded_is_told_where_it_differs(path: Path) -> None:
+def test_a_request_that_was_not_recorded_gets_an_error_that_shows_the_difference(path: Path) -> None:
     with SseServer() as server:
         server.play(*completions.HELLO)
         model = replace(completions.LOCAL, base_url=server.url)
@@ -202,7 +202,7 @@ def test_a_request_that_was_not_recorded_is_told_where_it_differs(path: Path) ->
         pytest.raises(RunError, match="was recorded"),
     ):
         ask(recording, model, "ho")
-    with pytest.raises(AssertionError, match="1 recorded answers were not asked for"):
+    with pytest.raises(AssertionError, match="1 recorded answers were not requested"):
         recording.assert_finished()
 
 
@@ -235,12 +235,12 @@ def test_nothing_is_written_when_the_test_fails(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_file_that_is_missing_or_no_recording_is_told(path: Path) -> None:
+def test_a_missing_or_malformed_file_is_an_error(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no recording to replay"):
         Recording(path, mode="replay")
     path.parent.mkdir()
     path.write_text("[]")
-    with pytest.raises(ConfigurationError, match="no recording"):
+    with pytest.raises(ConfigurationError, match="not a recording"):
         Recording(path)
 
 

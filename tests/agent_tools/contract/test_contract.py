@@ -54,8 +54,8 @@ def case(make: Callable[[Path], Any], **more: Any) -> ToolCase:
     return ToolCase(make, **{**given, **more})
 
 
-def broken(check: str, make: Callable[[Path], Any], **more: Any) -> str:
-    """What the check says of the tool."""
+def violation(check: str, make: Callable[[Path], Any], **more: Any) -> str:
+    """The text of the violation that the check finds."""
     with pytest.raises(ContractError) as caught:
         run_check(BY_NAME[check], case(make, **more))
     return str(caught.value)
@@ -77,7 +77,7 @@ def test_a_tool_can_be_checked_without_good_arguments() -> None:
     }
 
 
-def test_all_broken_promises_are_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     class Bad(Fake):
         name = "not a name"
 
@@ -87,7 +87,7 @@ def test_all_broken_promises_are_told_at_once() -> None:
     with pytest.raises(ContractError) as caught:
         check_tool(Bad)
     assert "not a name" in str(caught.value)
-    assert "KeyError instead of an answer" in str(caught.value)
+    assert "KeyError instead of a result" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_malformed_schema_is_found(schema: Any, message: str) -> None:
             super().__init__(root)
             self.parameters = schema
 
-    assert message in broken("well_formed_schema", Bad)
+    assert message in violation("well_formed_schema", Bad)
 
 
 def test_a_missing_name_or_description_is_found() -> None:
@@ -124,8 +124,8 @@ def test_a_missing_name_or_description_is_found() -> None:
     class NoDescription(Fake):
         description = " "
 
-    assert "name" in broken("well_formed_schema", NoName)
-    assert "description" in broken("well_formed_schema", NoDescription)
+    assert "name" in violation("well_formed_schema", NoName)
+    assert "description" in violation("well_formed_schema", NoDescription)
 
 
 def test_a_schema_that_differs_from_tool_to_tool_is_found() -> None:
@@ -140,7 +140,7 @@ def test_a_schema_that_differs_from_tool_to_tool_is_found() -> None:
         kept.append(Bad(root))
         return kept[-1]
 
-    assert "a second tool" in broken("stable_schema", make)
+    assert "a second tool" in violation("stable_schema", make)
 
 
 def test_a_call_that_changes_the_schema_is_found() -> None:
@@ -149,10 +149,10 @@ def test_a_call_that_changes_the_schema_is_found() -> None:
             self.parameters["properties"]["seen"] = {"type": "string"}
             return super().execute(arguments, context)
 
-    assert "a call changed" in broken("stable_schema", Bad)
+    assert "a call changed" in violation("stable_schema", Bad)
 
 
-def test_a_good_call_that_fails_or_says_something_else_is_found() -> None:
+def test_a_valid_call_that_fails_or_returns_another_text_is_found() -> None:
     class Fails(Fake):
         def answer(self, text: str, context: Any) -> Any:
             return Result("no", is_error=True)
@@ -161,8 +161,8 @@ def test_a_good_call_that_fails_or_says_something_else_is_found() -> None:
         def answer(self, text: str, context: Any) -> Any:
             return Result("something else")
 
-    assert "a good call failed" in broken("answers_good_arguments", Fails)
-    assert "does not hold '0cba'" in broken("answers_good_arguments", Mistaken)
+    assert "a valid call failed" in violation("answers_good_arguments", Fails)
+    assert "does not hold '0cba'" in violation("answers_good_arguments", Mistaken)
 
 
 def test_a_call_that_changes_its_arguments_is_found() -> None:
@@ -170,15 +170,15 @@ def test_a_call_that_changes_its_arguments_is_found() -> None:
         def execute(self, arguments: dict[str, Any], context: Any) -> Any:
             return super().execute({"text": arguments.pop("text", None)}, context)
 
-    assert "changed its arguments" in broken("answers_good_arguments", Bad)
+    assert "changed its arguments" in violation("answers_good_arguments", Bad)
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (None, "no blocks"),
-        (Result([]), "says nothing"),
-        (Result(""), "says nothing"),
+        (None, "neither text nor blocks"),
+        (Result([]), "is empty"),
+        (Result(""), "is empty"),
         (Result([ImageBlock("!", "image/png"), TextBlock("0cba")]), "no base64"),
         (Result([TextBlock("0cba"), ImageBlock("R0lGODlhAAAA", "image/png")]), "is image/gif"),
         (Result("0cba \ud800"), "UTF-8"),
@@ -188,12 +188,12 @@ def test_a_call_that_changes_its_arguments_is_found() -> None:
         (["0cba"], "neither text nor image"),
     ],
 )
-def test_an_answer_that_can_not_be_sent_or_stored_is_found(answer: Any, message: str) -> None:
+def test_a_result_that_can_not_be_sent_or_stored_is_found(answer: Any, message: str) -> None:
     class Bad(Fake):
         def answer(self, text: str, context: Any) -> Any:
             return answer
 
-    assert message in broken("answers_good_arguments", Bad)
+    assert message in violation("answers_good_arguments", Bad)
 
 
 def test_a_plain_string_and_bare_blocks_are_answers() -> None:
@@ -214,7 +214,7 @@ def test_a_required_argument_that_is_not_required_is_found() -> None:
         def execute(self, arguments: dict[str, Any], context: Any) -> Any:
             return Result("fine")
 
-    assert "without the required text" in broken("answers_missing_arguments", Bad)
+    assert "without the required text" in violation("answers_missing_arguments", Bad)
 
 
 def test_an_error_that_does_not_name_the_missing_argument_is_found() -> None:
@@ -222,7 +222,7 @@ def test_an_error_that_does_not_name_the_missing_argument_is_found() -> None:
         def execute(self, arguments: dict[str, Any], context: Any) -> Any:
             return Result("bad input", is_error=True) if "text" not in arguments else Result("fine")
 
-    assert "does not name it" in broken("answers_missing_arguments", Bad)
+    assert "does not name it" in violation("answers_missing_arguments", Bad)
 
 
 def test_an_exception_for_a_bad_argument_is_found() -> None:
@@ -230,8 +230,8 @@ def test_an_exception_for_a_bad_argument_is_found() -> None:
         def execute(self, arguments: dict[str, Any], context: Any) -> Any:
             return Result(arguments["text"].upper() or "empty")
 
-    assert "AttributeError instead of an answer" in broken("answers_bad_arguments", Bad)
-    assert "KeyError instead of an answer" in broken("answers_missing_arguments", Bad)
+    assert "AttributeError instead of a result" in violation("answers_bad_arguments", Bad)
+    assert "KeyError instead of a result" in violation("answers_missing_arguments", Bad)
 
 
 def test_an_exception_that_the_framework_takes_as_a_failure_is_none() -> None:
@@ -246,7 +246,7 @@ def test_an_exception_that_the_framework_takes_as_a_failure_is_none() -> None:
             return result
 
     check_tool(Strict, {"text": "abc"}, expected="cba", failures=(Refusal,))
-    assert "Refusal instead" in broken("answers_bad_arguments", Strict)
+    assert "Refusal instead" in violation("answers_bad_arguments", Strict)
 
 
 def test_an_error_that_echoes_a_giant_argument_is_found() -> None:
@@ -254,7 +254,7 @@ def test_an_error_that_echoes_a_giant_argument_is_found() -> None:
         def answer(self, text: str, context: Any) -> Any:
             return Result(f"no such text: {text}".encode("utf-8", "replace").decode(), is_error=True)
 
-    assert "more than 65536" in broken("answers_bad_arguments", Bad)
+    assert "more than 65536" in violation("answers_bad_arguments", Bad)
 
 
 def test_a_tool_that_mixes_up_its_callers_is_found() -> None:
@@ -268,7 +268,7 @@ def test_a_tool_that_mixes_up_its_callers_is_found() -> None:
             self.everyone.wait(10)
             return Result(self.text[::-1])
 
-    assert "does not hold" in broken("answers_eight_threads", Bad)
+    assert "does not hold" in violation("answers_eight_threads", Bad)
 
 
 def test_a_thread_left_running_is_found() -> None:
@@ -280,7 +280,7 @@ def test_a_thread_left_running_is_found() -> None:
             return Result(text[::-1])
 
     try:
-        assert "forgotten" in broken("leaves_nothing_running", Bad, grace=0.2)
+        assert "forgotten" in violation("leaves_nothing_running", Bad, grace=0.2)
     finally:
         over.set()
 
@@ -320,7 +320,7 @@ def test_a_child_left_running_is_found() -> None:
             started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
             return Result(text[::-1])
 
-    assert "child processes are left" in broken("leaves_nothing_running", Bad, grace=0.2)
+    assert "child processes are left" in violation("leaves_nothing_running", Bad, grace=0.2)
 
 
 def test_a_cancelled_call_that_writes_all_the_same_is_found() -> None:
@@ -329,7 +329,7 @@ def test_a_cancelled_call_that_writes_all_the_same_is_found() -> None:
             (self.root / "done").write_text("x")
             return super().execute(arguments, context)
 
-    assert "changed files" in broken("starts_nothing_when_cancelled", Bad)
+    assert "changed files" in violation("starts_nothing_when_cancelled", Bad)
 
 
 @pytest.mark.usefixtures("no_children")
@@ -342,10 +342,10 @@ def test_a_child_that_outlives_the_cancelled_call_is_found() -> None:
     class Bad(Sleeper):
         kills = False
 
-    assert "outlived" in broken("ends_when_cancelled", Bad, slow={"text": "x"}, grace=0.3)
+    assert "outlived" in violation("ends_when_cancelled", Bad, slow={"text": "x"}, grace=0.3)
 
 
-def test_a_call_deaf_to_cancelling_is_found() -> None:
+def test_a_call_that_ignores_cancellation_is_found() -> None:
     over = threading.Event()
 
     class Bad(Fake):
@@ -354,7 +354,9 @@ def test_a_call_deaf_to_cancelling_is_found() -> None:
             return Result(text)
 
     try:
-        assert "no answer within 0.3 s" in broken("ends_when_cancelled", Bad, slow={"text": "x"}, grace=0.3)
+        assert "no result within 0.3 s" in violation(
+            "ends_when_cancelled", Bad, slow={"text": "x"}, grace=0.3
+        )
     finally:
         over.set()
 
@@ -365,14 +367,14 @@ def test_a_cancelled_call_that_claims_success_is_found() -> None:
             context.cancel.wait(30)
             return Result("no matches")
 
-    assert "as if it had succeeded" in broken("ends_when_cancelled", Bad, slow={"text": "x"})
+    assert "returned success" in violation("ends_when_cancelled", Bad, slow={"text": "x"})
 
 
 def test_a_slow_call_that_is_not_slow_proves_nothing() -> None:
-    assert "proves nothing" in broken("ends_when_cancelled", Fake, slow={"text": "x"})
+    assert "proves nothing" in violation("ends_when_cancelled", Fake, slow={"text": "x"})
 
 
-def test_a_tool_may_listen_for_the_cancellation() -> None:
+def test_a_tool_may_register_a_cancel_callback() -> None:
     class Listening(Fake):
         def answer(self, text: str, context: Any) -> Any:
             heard = threading.Event()
@@ -388,15 +390,15 @@ def test_output_past_the_limit_is_found() -> None:
         def answer(self, text: str, context: Any) -> Any:
             return Result("word " * 100_000)
 
-    assert "500000 bytes, more than 65536" in broken("bounds_its_output", Bad, large={"text": "x"})
+    assert "500000 bytes, more than 65536" in violation("bounds_its_output", Bad, large={"text": "x"})
 
 
 def test_a_large_call_that_says_little_proves_nothing() -> None:
-    assert "proves nothing" in broken("bounds_its_output", Fake, large={"text": "x"})
+    assert "proves nothing" in violation("bounds_its_output", Fake, large={"text": "x"})
 
 
 @pytest.mark.parametrize("check", ["ends_when_cancelled", "bounds_its_output", "answers_eight_threads"])
-def test_a_check_that_knows_too_little_says_what_to_give(check: str) -> None:
+def test_a_check_names_the_field_that_it_lacks(check: str) -> None:
     with pytest.raises(NotApplicable, match="give "):
         run_check(BY_NAME[check], ToolCase(Fake))
 
@@ -434,13 +436,13 @@ def test_mine(case, tool_check):
         timeout=60,
     )
     assert "PASSED test_mine.py::test_mine[well_formed_schema-bad]" in done.stdout, done.stdout
-    assert "ValueError instead of an answer" in done.stdout
+    assert "ValueError instead of a result" in done.stdout
     assert "2 skipped" in done.stdout
     assert done.returncode == 1
 
 
 @pytest.mark.usefixtures("no_children")
-def test_ps_tells_the_same_children_as_proc() -> None:
+def test_ps_lists_the_same_children_as_proc() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started.append(child)
     assert child.pid in processes.children()

@@ -108,7 +108,7 @@ def test_the_tool_keeps_the_contract(case: ToolCase, tool_check: Any) -> None:
     tool_check(case)
 
 
-def test_no_tool_of_the_box_is_forgotten() -> None:
+def test_every_tool_of_the_package_is_checked() -> None:
     assert {str(case) for case in CASES} == {tool.name for tool in agent_tools.all_tools()}
 
 

@@ -134,14 +134,16 @@ def test_the_file_is_written_while_the_output_arrives(logs: Path) -> None:
     capture.finish()
 
 
-def test_a_file_that_cannot_be_made_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_created_is_reported_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent/folder")
     seen = captured("x\n" * 3000)
     assert seen.notice.endswith("The full output could not be saved: No such file or directory.]")
     assert seen.text == "x\n" * 1999 + "x"
 
 
-def test_a_full_disk_is_said_and_leaves_no_half_file(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_partial_file(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     capture = Capture()
     capture.feed(b"x\n" * 3000)
 

@@ -51,19 +51,19 @@ def test_a_name_can_be_let_through() -> None:
     assert filtered_environment(environ, ["HF_TOKEN"]) == {"HF_TOKEN": "a"}
 
 
-def test_nobody_is_asked_to_edit_or_to_type() -> None:
+def test_editors_and_prompts_are_disabled() -> None:
     """B16"""
     env = command_environment({"GIT_EDITOR": "vim", "EDITOR": "code --wait", "PAGER": "less"}, {})
     assert (env["GIT_EDITOR"], env["EDITOR"], env["VISUAL"], env["PAGER"]) == ("true", "true", "true", "cat")
     assert (env["GIT_SEQUENCE_EDITOR"], env["GIT_TERMINAL_PROMPT"]) == ("true", "0")
 
 
-def test_colours_are_asked_for_only_where_nothing_is_said() -> None:
+def test_colours_are_requested_only_where_the_variable_is_not_set() -> None:
     env = command_environment({"FORCE_COLOR": "0"}, {})
     assert (env["FORCE_COLOR"], env["CLICOLOR"], env["CLICOLOR_FORCE"]) == ("0", "1", "3")
 
 
-def test_changes_win_and_none_takes_away() -> None:
+def test_changes_override_and_none_removes() -> None:
     """B23"""
     env = command_environment(
         {"A": "1", "B": "2"}, {"A": None, "B": "3", "CLICOLOR": None, "GIT_EDITOR": "ed"}

@@ -73,7 +73,7 @@ def test_how_a_command_ended_is_known(script: str, ending: Ending) -> None:
         (Ending(200), "exited with code 200"),
     ],
 )
-def test_an_ending_can_be_told(ending: Ending, words: str) -> None:
+def test_an_ending_is_described(ending: Ending, words: str) -> None:
     assert str(ending) == words
 
 
@@ -223,7 +223,7 @@ def test_there_is_no_input_and_no_terminal() -> None:
     assert run("read x; echo got:$x; cat; (: </dev/tty) 2>/dev/null || echo none")[0] == b"got:\nnone\n"
 
 
-def test_what_the_program_itself_is_fed_is_not_for_its_commands() -> None:
+def test_commands_do_not_read_the_input_of_the_program() -> None:
     """B17"""
     code = (
         f"import sys; sys.path[:0] = {[os.getcwd(), *sys.path]!r}\n"
@@ -285,8 +285,8 @@ def test_kill_all_ends_every_command() -> None:
     assert endings == [Ending(-9)] * 4
 
 
-def test_nothing_starts_any_more_after_the_final_kill(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_no_more", False)
+def test_no_command_starts_after_the_final_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_is_exiting", False)
     process.kill_all(final=True)
     with pytest.raises(ToolFailure, match="exiting"):
         run("true")

@@ -42,7 +42,7 @@ from agent_tools.process.terminal_text import OPEN_LINE_LIMIT, TerminalText, pla
         ("a\x00b\x07c\x0bd\x0ce\x7ff\x85g\ufff9h\ufffai\ufffbj", "abcdefghij"),
     ],
 )
-def test_escape_sequences_and_control_codes_are_not_seen(written: str, seen: str) -> None:
+def test_escape_sequences_and_control_codes_are_removed(written: str, seen: str) -> None:
     """B19"""
     assert plain_text(written) == seen
 
@@ -130,7 +130,7 @@ def test_the_pieces_it_arrives_in_do_not_matter(pieces: list[str], seed: int) ->
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
-def test_whatever_comes_leaves_valid_text_without_control_codes(data: bytes) -> None:
+def test_any_input_becomes_valid_text_without_control_codes(data: bytes) -> None:
     terminal = TerminalText()
     seen = terminal.feed(data) + terminal.finish()
     seen.encode("utf-8")

@@ -1,11 +1,11 @@
-"""The shipped fakes: a model that follows a script, faults for any stream, a clock that does not wait."""
+"""ScriptedModel: plays a script, one entry per request."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
+from support.streams import answer, events
 
 from agent.cancel import CancelToken
 from agent.messages import (
@@ -16,51 +16,16 @@ from agent.messages import (
     ToolCall,
     UserMessage,
 )
-from agent.stream import (
-    AgentContext,
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    StreamOptions,
-    StreamStart,
-    TextDelta,
-    build_message,
-)
-from agent.testing import (
-    FakeClock,
-    Fault,
-    FaultInjector,
-    ScriptedModel,
-    done,
-    error,
-    text,
-    thinking,
-    tool_call,
-)
+from agent.stream import AgentContext, StreamError, StreamOptions, StreamStart, TextDelta
+from agent.testing import ScriptedModel, done, error, text, thinking, tool_call
 from agent.usage import Usage
 
 
-def events(
-    stream: Any, options: StreamOptions | None = None, context: AgentContext | None = None
-) -> list[StreamEvent]:
-    model = ScriptedModel().model
-    return list(stream(model, context or AgentContext(), options or StreamOptions()))
-
-
-def answer(told: list[StreamEvent]) -> AssistantMessage:
-    end = told[-1]
-    assert isinstance(end, (StreamDone, StreamError))
-    return build_message(told[:-1], end, ScriptedModel().model, 0).message
-
-
-# --- ScriptedModel ---------------------------------------------------------------------------------
-
-
 def test_a_text_comes_word_by_word_and_whole() -> None:
-    told = events(ScriptedModel("one two  three\n").stream)
-    deltas = [e.delta for e in told if isinstance(e, TextDelta)]
+    received = events(ScriptedModel("one two  three\n").stream)
+    deltas = [e.delta for e in received if isinstance(e, TextDelta)]
     assert deltas == ["one ", "two  ", "three\n"]
-    assert answer(told).text == "one two  three\n"
+    assert answer(received).text == "one two  three\n"
 
 
 def test_blocks_come_as_they_are_written() -> None:
@@ -150,7 +115,7 @@ def test_turns_that_were_not_used_fail_the_assertion() -> None:
     model.assert_finished()
 
 
-def test_past_its_end_the_script_answers_with_an_error_that_says_so() -> None:
+def test_past_its_end_the_script_answers_with_an_error() -> None:
     model = ScriptedModel("a")
     events(model.stream)
     (only,) = events(model.stream)
@@ -189,90 +154,3 @@ def test_a_script_serves_many_threads_each_turn_once() -> None:
     for thread in threads:
         thread.join()
     assert sorted(said, key=int) == [str(n) for n in range(40)]
-
-
-# --- FaultInjector ---------------------------------------------------------------------------------
-
-
-def faulty(*faults: Fault, turns: tuple[Any, ...] = ("one two three",)) -> FaultInjector:
-    return FaultInjector(ScriptedModel(*turns).stream, faults)
-
-
-def test_without_faults_nothing_changes() -> None:
-    assert events(faulty().stream) == events(ScriptedModel("one two three").stream)
-
-
-def test_a_cut_ends_the_stream_without_a_word() -> None:
-    assert [e.type for e in events(faulty(Fault("cut", at=3)).stream)] == [
-        "start",
-        "text_start",
-        "text_delta",
-    ]
-
-
-def test_an_error_ends_it_with_its_text() -> None:
-    told = events(faulty(Fault("error", at=1, text="broken pipe")).stream)
-    assert told == [StreamStart(), StreamError("broken pipe")]
-
-
-def test_a_stall_lasts_until_it_is_cancelled_or_over() -> None:
-    token = CancelToken()
-    token.cancel()
-    told = events(faulty(Fault("stall", at=1)).stream, StreamOptions(cancel=token))
-    assert told[-1].type == "error"
-    timed_out = events(faulty(Fault("stall", at=1, seconds=0.001)).stream)[-1]
-    assert isinstance(timed_out, StreamError)
-    assert "i/o timeout" in timed_out.error_message
-
-
-def test_a_delta_can_be_garbled_come_twice_or_late() -> None:
-    garbled = answer(events(faulty(Fault("corrupt", at=2)).stream)).text
-    assert garbled != "one two three"
-    assert garbled.endswith("two three")
-    assert answer(events(faulty(Fault("duplicate", at=2)).stream)).text == "one one two three"
-    assert answer(events(faulty(Fault("delay", at=2, seconds=0.001)).stream)).text == "one two three"
-
-
-def test_a_fault_is_for_one_request_or_for_all() -> None:
-    injector = faulty(Fault("cut", call=1), turns=("a", "b", "c"))
-    assert [len(events(injector.stream)) for _ in range(3)] == [5, 0, 5]
-    assert [f.call for f in injector.injected] == [1]
-
-
-def test_the_same_seed_gives_the_same_faults() -> None:
-    def play(seed: int) -> list[Fault]:
-        injector = FaultInjector(ScriptedModel(*["one two three four five six"] * 50).stream, seed=seed)
-        for _ in range(50):
-            events(injector.stream)
-        return injector.injected
-
-    assert play(7) == play(7) != play(8)
-    assert 5 <= len(play(7)) <= 30
-
-
-def test_the_stream_under_it_is_closed() -> None:
-    closed: list[bool] = []
-
-    def stream(model: Any, context: AgentContext, options: StreamOptions) -> Any:
-        try:
-            yield StreamStart()
-            yield TextDelta(0, "x")
-        finally:
-            closed.append(True)
-
-    events(FaultInjector(stream, [Fault("cut", at=1)]).stream)
-    assert closed == [True]
-
-
-# --- FakeClock -------------------------------------------------------------------------------------
-
-
-def test_a_fake_clock_moves_only_when_told() -> None:
-    clock = FakeClock(now=10.0)
-    assert clock.time() == 10.0
-    assert clock.wait(2.5) is False
-    clock.advance(1.0)
-    assert (clock.time(), clock.waits) == (13.5, [2.5])
-    clock.cancel.cancel()
-    assert clock.wait(99.0) is True
-    assert clock.time() == 13.5
