@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 PAGES = ROOT / "docs" / "reference"
-PACKAGES = ("agent", "agent.testing", "agent_tools")
+PACKAGES = ("agent", "agent.providers", "agent.testing", "agent_tools")
 # What a person writes without naming it; those without a docstring of their own do what anybody expects.
 _OPERATORS = ("__call__", "__iter__", "__len__", "__contains__", "__getitem__", "__add__", "__enter__")
 _WIDTH = 100
@@ -62,12 +62,13 @@ def _contents(homes: dict[str, list[str]]) -> Iterator[str]:
 
 def _home(package: ModuleType, name: str) -> str:
     """The module that a name is defined in; a constant or an alias does not know its own."""
+    top = package.__name__.partition(".")[0]
     known = [
         package.__dict__.get("_HOMES", {}).get(name),
         getattr(getattr(package, name), "__module__", None),
     ]
     loaded = [other for other in sorted(sys.modules) if other.startswith(f"{package.__name__}.")]
-    ours = [home for home in [*known, *loaded] if home and home.startswith(package.__name__)]
+    ours = [home for home in [*known, *loaded] if home and home.startswith(top)]
     return str(next(home for home in ours if name in _place_in(home)))
 
 

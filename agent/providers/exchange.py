@@ -12,7 +12,7 @@ from agent.models import Model
 from agent.providers.bedrock import signed
 from agent.providers.endpoint import api_key
 from agent.providers.history_transform import to_json
-from agent.providers.http.client import EventStream, ProviderError, post_sse
+from agent.providers.http.client import ProviderError, SseResponse, post_sse
 from agent.providers.refused_content import Remedy, remedy_for, remember, without_refused
 from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 
@@ -27,7 +27,7 @@ class Exchange:
     headers: Callable[[str], Mapping[str, str]]
     body: bytes
     first_error: Callable[[str], str | None]
-    decode: Callable[[EventStream], Iterator[StreamEvent]]
+    decode: Callable[[SseResponse], Iterator[StreamEvent]]
 
 
 Prepare = Callable[[AgentContext, StreamOptions], Exchange]

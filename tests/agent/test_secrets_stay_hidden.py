@@ -9,7 +9,7 @@ import pytest
 from support.sse_server import SseServer
 
 from agent import Agent, LoopConfig, Model, RetryPolicy, event_to_json
-from agent.providers.http.pool import close_idle_connections
+from agent.providers.http.transport import close_idle_connections
 from agent.stream import StreamOptions
 
 KEY = "sk-very-secret-123456"

@@ -17,7 +17,6 @@ from support.real import require_or_skip
 
 import agent as runtime
 from agent import AUTO_RESUME_MARKER, Agent, Model, RetryPolicy, RunResult, tool
-from agent.providers import is_supported
 
 # Short waits, so that each layer tries as often as it would in earnest, only sooner; growing, as in earnest.
 FAST = RetryPolicy(
@@ -117,7 +116,7 @@ def _run(llmock: Injector, api: str = "openai-completions", *, silence: float | 
 
 
 FORMATS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
-APIS = [api for api in FORMATS if is_supported(api)]
+APIS = FORMATS
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -201,7 +200,7 @@ def test_a_stream_that_stalls_is_left_and_asked_again(llmock: Injector, api: str
     llmock.assert_green(faults=1)
 
 
-@pytest.mark.parametrize("api", [api for api in _IN_A_CALL if is_supported(api)])
+@pytest.mark.parametrize("api", _IN_A_CALL)
 @pytest.mark.parametrize("kind", ["disconnect", "truncate"])
 def test_a_stream_that_breaks_inside_a_tool_call_runs_the_tool_once(
     llmock: Injector, api: str, kind: str

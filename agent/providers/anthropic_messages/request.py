@@ -20,7 +20,7 @@ from agent.providers.anthropic_messages.server_tools import (
 from agent.providers.endpoint import endpoint
 from agent.providers.exchange import Exchange, exchange
 from agent.providers.history_transform import clean, to_json, tool_names, wire_name
-from agent.providers.http.client import EventStream
+from agent.providers.http.client import SseResponse
 from agent.providers.image_budget import within_budget
 from agent.providers.output_schema import narrowed
 from agent.stream import AgentContext, StreamEvent, StreamOptions
@@ -52,7 +52,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
     names = tool_names(context.tools)
     own_names = {wire: name for name, wire in names.items()}
 
-    def read(events: EventStream) -> Iterator[StreamEvent]:
+    def read(events: SseResponse) -> Iterator[StreamEvent]:
         return decode(events, model.cost, own_names, events.expect_end)
 
     body, betas = _body(model, context, options, compat, names)

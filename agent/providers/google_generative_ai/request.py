@@ -20,7 +20,7 @@ from agent.providers.google_generative_ai.endpoint import gemini_credentials, ge
 from agent.providers.google_generative_ai.messages import encode_contents, wire_tool_name
 from agent.providers.google_generative_ai.thinking import generation_limits
 from agent.providers.history_transform import NO_PARAMETERS, clean, to_json, tool_names
-from agent.providers.http.client import EventStream
+from agent.providers.http.client import SseResponse
 from agent.providers.image_budget import within_budget
 from agent.providers.output_schema import narrowed
 from agent.stream import AgentContext, StreamEvent, StreamOptions
@@ -64,7 +64,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
     def headers(key: str) -> dict[str, str]:  # later ones win
         return gemini_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
 
-    def read(events: EventStream) -> Iterator[StreamEvent]:
+    def read(events: SseResponse) -> Iterator[StreamEvent]:
         return decode(events, model.cost, own_names, events.expect_end)
 
     body = _body(model, context, options, compat, names)

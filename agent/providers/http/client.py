@@ -1,26 +1,26 @@
-"""One streaming request: `post_sse`, with its retries, its deadlines and a way to stop it at any moment.
+"""One streaming request: `post_sse`, with its retries and deadlines; it can be aborted at any moment.
 
-How a wire format uses it (this face is stable):
+How a wire format uses it:
 
-    with post_sse(url, headers, body, options=options, provider="openai", first_error=look) as events:
-        for payload in events:              # the `data` of one event, as str; "[DONE]" comes as it is
-            name = events.event             # "" when the server named none
+    with post_sse(url, headers, body, options=options, provider="openai", first_error=check) as response:
+        for payload in response:            # the `data` of one event, as str; "[DONE]" is passed on
+            name = response.event           # the event's name, "" when it has none
             yield TextDelta(0, text)
         yield StreamDone(...)               # inside the `with`: leaving it may wait 50 ms for the body's end
 
-- `headers(api_key)` gives the request headers; it is called again with the new key after a refresh.
+- `headers(api_key)` returns the request headers. It is called again with the new key after a refresh.
 - `body` is the encoded JSON.
-- `on_response({"status": int, "headers": dict})` is called for every response, before its body is read.
-- `first_error(payload)` looks at the first payloads, before any is handed out: an error text makes the
-  request fail (and be sent again if that can help), "" holds the payload back and shows the next one as
-  well, None lets the stream begin. What was held back is handed out in order. So `message_start` may be
-  answered with "", an `error` event with its text, all else with None.
-- Entering the `with` block sends the request and returns with the first payloads; it raises `ProviderError`
-  when all attempts failed. The text then says how many there were, and no other layer tries again.
-- Iterating raises it when the stream breaks later (its text is one that `agent.retry.is_resumable` knows) or
-  stays silent. A body that ends early but cleanly just ends the iteration, so look for your terminal event.
-  Breaking out of the loop is fine.
-- `ProviderError`: str() is the text to show; `.aborted .status .kind .retryable .retry_after`. Catch it and
+- `first_error(payload)` is called with the first payloads, before any is handed out. An error text fails the
+  request (it is sent again if that can help). "" holds the payload back and asks for the next one. None lets
+  the stream begin. Held payloads are handed out in order. So `message_start` may be answered with "", an
+  `error` event with its text, everything else with None.
+- Entering the `with` block sends the request and returns when the first payloads have arrived. It raises
+  `ProviderError` when all attempts failed; the text then says how many there were, and no other layer tries
+  again.
+- Iterating raises `ProviderError` when the stream breaks later (with a text that `agent.retry.is_resumable`
+  knows) or stays silent. A body that ends early but cleanly ends the iteration, so check for your terminal
+  event. Leaving the loop early is allowed.
+- `ProviderError`: `str()` is the text to show; `.aborted .status .kind .retryable .retry_after`. Catch it and
   yield `StreamError(str(error), "aborted" if error.aborted else "error")`.
 """
 
@@ -31,14 +31,13 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 
 from agent.cancel import CancelToken
-from agent.providers.http.connection import Wire
 from agent.providers.http.failure import (
     SECRET_HEADERS,
     ProviderError,
@@ -47,24 +46,24 @@ from agent.providers.http.failure import (
     response_text,
     secrets_of,
 )
-from agent.providers.http.pool import shared_transport
 from agent.providers.http.sse import EventTooLargeError, SseReader
+from agent.providers.http.transport import current_transport
 from agent.retry import ErrorClass, RetryPolicy, after_attempts, classify_error, is_overflow_text
 
 logger = logging.getLogger("agent")
 
-__all__ = ["EventStream", "ProviderError", "RequestOptions", "post_sse"]
+__all__ = ["ProviderError", "RequestOptions", "SseResponse", "post_sse"]
 
-# Models think in silence for minutes; a shorter limit would cut them off.
+# Models think for minutes without sending anything.
 DEFAULT_TIMEOUT = 300.0
 # Long enough for a slow network's TCP retransmissions at 1, 3 and 7 s.
 _CONNECT_TIMEOUT = 15.0
-# How long the body may take to end after the last event, so that the connection can serve the next turn.
+# How long to wait for the end of the body after the last event, so that the connection can be reused.
 _DRAIN_SECONDS = 0.05
-# An error message is small and comes at once; a server that stalls in one gets this long.
+# An error body is small and arrives at once; a server that stalls in it gets this long.
 _ERROR_BODY_BYTES = 4096
 _ERROR_BODY_SECONDS = 5.0
-# The largest JSON body taken where an event stream was expected.
+# The largest JSON body accepted in place of an event stream.
 _JSON_BODY_BYTES = 16 * 1024 * 1024
 
 # All that is not printable ASCII; a tab is allowed inside a value.
@@ -72,7 +71,7 @@ _ILLEGAL = re.compile(r"[^\t\x20-\x7e]")
 
 
 class RequestOptions(Protocol):
-    """What `post_sse` reads of the stream options."""
+    """The stream options that `post_sse` reads."""
 
     @property
     def cancel(self) -> CancelToken | None: ...
@@ -97,18 +96,16 @@ def post_sse(
     *,
     options: RequestOptions,
     provider: str,
-    secrets: Sequence[str] = (),
-    on_response: Callable[[dict[str, Any]], object] | None = None,
     first_error: Callable[[str], str | None] | None = None,
-) -> EventStream:
-    """A request answered by a stream of events: see the module's docstring. Sends nothing before `with`."""
-    return EventStream(url, headers, body, options, provider, secrets, on_response, first_error)
+) -> SseResponse:
+    """A request that is answered by a stream of events; sent when the `with` block is entered."""
+    return SseResponse(url, headers, body, options, provider, first_error)
 
 
-class EventStream:
-    """The payloads of one streaming answer; a context manager, to be iterated once, by one thread.
+class SseResponse:
+    """The payloads of one streaming response; a context manager, to be iterated once, by one thread.
 
-    `event`: name of the event handed out last. `status`, `headers` (lower-case names): of the response.
+    `status` and `headers` (lower-case names) are those of the response.
     """
 
     def __init__(
@@ -118,16 +115,14 @@ class EventStream:
         body: bytes,
         options: RequestOptions,
         provider: str,
-        secrets: Sequence[str],
-        on_response: Callable[[dict[str, Any]], object] | None,
         first_error: Callable[[str], str | None] | None,
     ) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self._url, self._make_headers, self._body = url, headers, body
         self._options, self._provider = options, provider
-        self._secrets = list(secrets)
-        self._on_response, self._first_error = on_response, first_error
+        self._secrets: list[str] = []
+        self._first_error = first_error
         self._timeout = options.timeout or DEFAULT_TIMEOUT
         self._response: httpx.Response | None = None
         self._reader = SseReader(())
@@ -138,14 +133,15 @@ class EventStream:
 
     @property
     def event(self) -> str:
+        """The name of the event whose payload was handed out last; empty when it has none."""
         return self._reader.event if self._event is None else self._event
 
-    def __enter__(self) -> EventStream:
+    def __enter__(self) -> SseResponse:
         key, refreshed, attempt = self._options.api_key or "", False, 0
         while True:
             try:
                 self._send(key)
-                self._look_at_first_payloads()
+                self._check_first_payloads()
                 return self
             except ProviderError as failure:
                 self._close(drain=failure.status is not None)
@@ -165,11 +161,11 @@ class EventStream:
             yield payload
         self._held, self._event = [], None
         try:
-            # No `yield from`: a consumer that breaks off would close the body before it is drained.
+            # No `yield from`: when the consumer stops early, it would close the body before it is drained.
             for payload in self._payloads:
                 yield payload
         except (httpx.HTTPError, EventTooLargeError) as exc:
-            raise self._broken_off(exc) from exc
+            raise self._connection_failure(exc) from exc
         self._raise_if_cancelled()
 
     def __exit__(
@@ -178,12 +174,12 @@ class EventStream:
         self._close(drain=not isinstance(error, Exception))
 
     def expect_end(self, seconds: float) -> None:
-        """The answer is complete: from now on wait for the rest of the body at most `seconds`."""
+        """Wait at most `seconds` from now for the rest of the body: the answer is complete."""
         if self._response is not None:
-            _wire(self._response).deadline = time.monotonic() + seconds
+            _set_deadline(self._response, seconds)
 
     def clean(self, text: str) -> str:
-        """What the server says, without the credentials it may quote."""
+        """A text of the server without the credentials that it may quote."""
         return redacted(text, self._secrets)
 
     # --- one attempt ---
@@ -194,7 +190,7 @@ class EventStream:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
-            "accept-encoding": "identity",  # compressed events would wait in the compressor
+            "accept-encoding": "identity",  # a compressor would hold events back
             **{name.lower(): value.strip() for name, value in self._make_headers(key).items()},
         }
         self._secrets += [key.strip(), *secrets_of(headers)]
@@ -212,30 +208,27 @@ class EventStream:
                 content=self._body,
                 extensions={"timeout": timeout, "cancel": self._options.cancel},
             )
-            response = self._response = shared_transport().handle_request(request)
+            response = self._response = current_transport().handle_request(request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
-            raise self._broken_off(exc) from exc
+            raise self._connection_failure(exc) from exc
         self.status, self.headers = response.status_code, dict(response.headers)
-        if self._on_response is not None:
-            self._on_response({"status": self.status, "headers": dict(self.headers)})
         if not 200 <= self.status < 300:
-            raise self._refused(self._read_some(response))
+            raise self._refusal(self._read_some(response))
         self._payloads = self._begin(response)
 
     def _begin(self, response: httpx.Response) -> Iterator[str]:
-        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "application/json" or kind.endswith(
-            "+json"
-        ):  # some servers answer 200 with an error object
-            return self._whole_body(response)
-        if kind == "text/html":  # a login page, or a base URL that is not an API's
+        """The payloads of the body, in whatever form the server sends it."""
+        media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type == "application/json" or media_type.endswith("+json"):
+            return self._whole_body(response)  # an error object or a whole answer, with status 200
+        if media_type == "text/html":  # a login page, or a base URL that is not that of an API
             page = self._read_some(response).decode("utf-8", "replace")
             text = f"expected an event stream, the server sent a web page: {page[:200]}"
             raise ProviderError(self.clean(text), ErrorClass("invalid"), self.status)
         self._reader = SseReader(_chunks(response))
         return iter(self._reader)
 
-    def _look_at_first_payloads(self) -> None:
+    def _check_first_payloads(self) -> None:
         self._held = []
         try:
             for payload in self._payloads:
@@ -244,18 +237,18 @@ class EventStream:
                 if verdict is None:
                     return
                 if verdict:
-                    raise self._failed(verdict)
+                    raise self._stream_failure(verdict)
         except (httpx.HTTPError, EventTooLargeError) as exc:
-            raise self._broken_off(exc) from exc
+            raise self._connection_failure(exc) from exc
         self._raise_if_cancelled()
         if self._reader.stray and not self._held:
-            raise self._failed(
-                f"expected an event stream, the server sent{self._form()}: {self._reader.stray}"
+            raise self._stream_failure(
+                f"expected an event stream, the server sent{self._encoding_note()}: {self._reader.stray}"
             )
 
-    def _form(self) -> str:
-        coding = self.headers.get("content-encoding", "")
-        return f" (in the coding {coding})" if coding else ""
+    def _encoding_note(self) -> str:
+        encoding = self.headers.get("content-encoding", "")
+        return f" (with the content encoding {encoding})" if encoding else ""
 
     def _whole_body(self, response: httpx.Response) -> Iterator[str]:
         body = bytearray()
@@ -266,8 +259,8 @@ class EventStream:
         yield body.decode("utf-8", "replace")
 
     def _read_some(self, response: httpx.Response) -> bytes:
-        """As much of an error body as is worth reading and comes soon."""
-        _wire(response).deadline = time.monotonic() + _ERROR_BODY_SECONDS
+        """The beginning of an error body, as far as it arrives soon."""
+        _set_deadline(response, _ERROR_BODY_SECONDS)
         body = bytearray()
         try:
             for chunk in _chunks(response):
@@ -279,12 +272,12 @@ class EventStream:
         return bytes(body[:_ERROR_BODY_BYTES])
 
     def _close(self, drain: bool) -> None:
-        """End the response; with `drain` wait a moment for its end, so that the connection can be kept."""
+        """Close the response; with `drain` wait shortly for its end, so that the connection can be reused."""
         response, self._response = self._response, None
         if response is None:
             return
         if drain and not self._broken and not self._cancelled():
-            _wire(response).deadline = time.monotonic() + _DRAIN_SECONDS
+            _set_deadline(response, _DRAIN_SECONDS)
             with contextlib.suppress(httpx.HTTPError, EventTooLargeError):
                 for _ in self._payloads:
                     pass
@@ -301,23 +294,24 @@ class EventStream:
             self._broken = True
             raise aborted()
 
-    def _broken_off(self, exc: Exception) -> ProviderError:
-        """The connection failed, before the response or in the middle of it."""
+    def _connection_failure(self, exc: Exception) -> ProviderError:
+        """The error for a connection that failed, before the response or in the middle of it."""
         self._broken = True
         if self._cancelled():
             return aborted()
         text = self.clean(str(exc))
         return ProviderError(text, classify_error(text=text))
 
-    def _failed(self, text: str) -> ProviderError:
-        """The server opened the stream only to say that it failed."""
+    def _stream_failure(self, text: str) -> ProviderError:
+        """The error for a stream whose first event reports a failure."""
         text = self.clean(text)
         return ProviderError(text, classify_error(None, self.headers, text, now=time.time()), self.status)
 
-    def _refused(self, body: bytes) -> ProviderError:
+    def _refusal(self, body: bytes) -> ProviderError:
+        """The error for a response with an error status."""
         self._raise_if_cancelled()
         text = self.clean(response_text(self.status, self.headers, body))
-        # The types and codes in the body tell more than the message (`insufficient_quota`).
+        # The types and codes in the body say more than the message (`insufficient_quota`).
         whole = f"{text}\n{body.decode('utf-8', 'replace')}"
         classified = classify_error(self.status, self.headers, whole, now=time.time())
         if classified.kind == "context_overflow" and not is_overflow_text(text):
@@ -325,7 +319,7 @@ class EventStream:
         return ProviderError(text, classified, self.status)
 
     def _refreshed(self, key: str) -> str:
-        """Another key than the one that was rejected; empty when there is none."""
+        """A key other than the rejected one; empty when there is none."""
         refresh = self._options.refresh_api_key
         if refresh is None:
             return ""
@@ -337,7 +331,7 @@ class EventStream:
         return new_key if new_key != key else ""
 
     def _delay(self, attempt: int, failure: ProviderError) -> float:
-        """The wait before attempt number `attempt` is made again; raises when it is not."""
+        """The seconds to wait after failed attempt number `attempt`; raises when it was the last."""
         waits = (self._options.retry or RetryPolicy()).request
         if not failure.retryable:
             raise failure
@@ -374,7 +368,7 @@ def _chunks(response: httpx.Response) -> Iterator[bytes]:
 
 
 def _require_legal(headers: Mapping[str, str]) -> None:
-    """Names the header at fault without its value, which may be a key; before a connection is made for it."""
+    """Raise ProviderError for characters that HTTP does not allow, without the header's value (a key)."""
     for name, value in headers.items():
         if _ILLEGAL.search(name + value):
             what = "the API key has" if name in SECRET_HEADERS else f"the header {name!a} has"
@@ -386,7 +380,11 @@ def _plain(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= 1000 else f"{seconds:g}"
 
 
-def _wire(response: httpx.Response) -> Wire:
-    wire = response.extensions["wire"]
-    assert isinstance(wire, Wire)
-    return wire
+class _HasDeadline(Protocol):
+    deadline: float | None
+
+
+def _set_deadline(response: httpx.Response, seconds: float) -> None:
+    """Bound every further read of the response by a moment `seconds` from now."""
+    connection: _HasDeadline = response.extensions["connection"]
+    connection.deadline = time.monotonic() + seconds

@@ -1,11 +1,11 @@
-"""One TCP connection, and the way to cut it off from another thread.
+"""One TCP connection that another thread can abort.
 
-httpx hands out nothing to close before the response head has come, and closing a client frees nobody who
-waits. So the sockets are made here: a `Wire` is the network backend of exactly one HTTP connection and at
-the same time its stream; `cut()` frees whoever waits on it in whatever phase: name lookup, connect, TLS
-handshake, writing, waiting for the head, reading the body.
+httpx gives no access to a connection before the response head has arrived, and closing an httpx client does
+not wake a thread that waits on a socket. So this module makes the sockets: a `Connection` is the httpcore
+network backend and the network stream of exactly one HTTP connection. `abort()` wakes the thread that uses it
+in every phase: name lookup, connect, TLS handshake, write, waiting for the head, reading the body.
 
-Failures are worded so that the patterns of `agent.retry` recognise them; the original text stands behind.
+Errors are worded so that the patterns of `agent.retry` recognise them, followed by the original text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import queue
 import select
 import selectors
 import socket
@@ -26,52 +27,57 @@ import httpcore
 
 from agent.providers.http.chunks import ChunkMerger
 
-# How often a pending connect looks whether it was cut. Shutting the socket down wakes it on Linux only.
+# How often a pending connect checks for an abort. Shutting the socket down wakes a connect on Linux only.
 _CONNECT_SLICE = 0.02
-# The head start of an address over the next, as in RFC 8305: a dead IPv6 route costs this, not the timeout.
+# The delay before the next address is tried too (RFC 8305): a dead IPv6 route costs this, not the timeout.
 _HEAD_START = 0.25
-# Probes tell a dead peer from a model that thinks; the values are those of the vendors' own clients.
+# Keepalive probes tell a dead peer from a model that thinks. The values of the providers' official clients.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 60), ("TCP_KEEPCNT", 5))
 _CONNECTING = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, getattr(errno, "WSAEWOULDBLOCK", 0))
 
 Address: TypeAlias = tuple[Any, ...]
 
 
-class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
+class Connection(httpcore.NetworkBackend, httpcore.NetworkStream):
     """The socket of one HTTP connection.
 
-    Threads: one thread at a time uses it; `cut()` alone may come from any other. `_lock` guards the socket
-    against being cut while it is swapped (TLS) or closed, so that no number of a closed socket is ever used.
+    Threads: one thread at a time uses it; only `abort()` may be called from any thread and from a signal
+    handler. `_lock` guards the socket while it is replaced (TLS) or closed, so that `abort()` never uses the
+    descriptor of a closed socket. It is reentrant, because a signal handler may interrupt its holder.
 
-    `received`: a byte has come since it was last set to False. `ended`: the peer has closed its side.
-    `deadline`: a monotonic time that bounds every read on top of the timeout; None: none.
+    `received`: a byte has arrived since the flag was last set to False. `write_failed`: a write failed since
+    then, so the request was not sent whole. `ended`: the peer has closed its side. `deadline`: a monotonic
+    time that bounds every read in addition to the timeout; None for no deadline.
     """
 
     def __init__(self) -> None:
         self.received = False
+        self.write_failed = False
         self.ended = False
         self.deadline: float | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._merger = ChunkMerger()
-        self._cut = False
-        self._resolved = threading.Event()
+        self._aborted = False
+        # Not an Event: its `set` in a signal handler deadlocks with a `wait` on the interrupted thread.
+        self._resolved: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._socket: socket.socket | None = None
         self._peer = ""
         self._timeout: float | None = None
 
-    def cut(self) -> None:
-        """Free whoever waits on this connection, now and later; it is good for nothing afterwards."""
+    def abort(self) -> None:
+        """Wake the thread that waits on this connection; every later use of it fails."""
         with self._lock:
-            self._cut = True
-            self._resolved.set()
+            self._aborted = True
+            self._resolved.put(None)
             if self._socket is not None:
                 with contextlib.suppress(OSError):
-                    # The base method: that of SSLSocket would take the TLS state from under the reader.
+                    # The base method: the one of SSLSocket would drop the TLS state that the reader uses.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     @property
-    def was_cut(self) -> bool:
-        return self._cut
+    def is_aborted(self) -> bool:
+        """True after `abort()`."""
+        return self._aborted
 
     # --- connecting ---
 
@@ -83,24 +89,29 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
+        if not 0 < port < 65536:  # the resolver would take it modulo 65536, and so reach another server
+            raise httpcore.UnsupportedProtocol(f"the port {port} in the URL is not between 1 and 65535")
         deadline = time.monotonic() + (timeout or threading.TIMEOUT_MAX)
         self._peer = f"{host}:{port}"
         found = self._look_up(host, port, deadline)
         try:
-            sock = _connect_first(found, deadline, lambda: self._cut)
+            sock = _connect_first(found, deadline, lambda: self._aborted)
         except TimeoutError as exc:
-            self._raise_if_cut(httpcore.ConnectError)
-            raise httpcore.ConnectTimeout(self._words("connection timed out", exc)) from exc
+            self._raise_if_aborted(httpcore.ConnectError)
+            raise httpcore.ConnectTimeout(self._message("connection timed out", exc)) from exc
         except OSError as exc:
-            raise httpcore.ConnectError(self._words(_phrase(exc), exc)) from exc
+            raise httpcore.ConnectError(self._message(_phrase(exc), exc)) from exc
         _tune(sock)
         with self._lock:
             self._socket = sock
-        self._raise_if_cut(httpcore.ConnectError)
+        self._raise_if_aborted(httpcore.ConnectError)
         return self
 
     def _look_up(self, host: str, port: int, deadline: float) -> list[Address]:
-        """The addresses of `host`. Nothing frees a `getaddrinfo`, so it gets a thread to be left alone on."""
+        """The addresses of `host`.
+
+        Nothing interrupts `getaddrinfo`, so it runs on a daemon thread that is abandoned after an abort.
+        """
         answers: list[list[Address] | Exception] = []
 
         def look_up(flags: int = 0) -> None:
@@ -109,21 +120,22 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
             except (OSError, UnicodeError) as exc:
                 answers.append(exc)
 
-        def look_up_and_tell() -> None:
+        def look_up_and_notify() -> None:
             look_up()
-            self._resolved.set()
+            self._resolved.put(None)
 
         look_up(socket.AI_NUMERICHOST)
         if isinstance(answers[-1], Exception):
             answers.clear()
-            threading.Thread(target=look_up_and_tell, name="agent-resolver", daemon=True).start()
-            self._resolved.wait(max(0.0, deadline - time.monotonic()))
-            self._raise_if_cut(httpcore.ConnectError)
+            threading.Thread(target=look_up_and_notify, name="agent-resolver", daemon=True).start()
+            with contextlib.suppress(queue.Empty):
+                self._resolved.get(timeout=max(0.0, deadline - time.monotonic()))
+            self._raise_if_aborted(httpcore.ConnectError)
         if not answers:
             raise httpcore.ConnectTimeout(f"i/o timeout: the name lookup of {host} took too long")
         answer = answers[-1]
         if isinstance(answer, Exception):
-            raise httpcore.ConnectError(self._words("no such host", answer)) from answer
+            raise httpcore.ConnectError(self._message("no such host", answer)) from answer
         return answer
 
     def start_tls(
@@ -140,23 +152,23 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
             tls = self._socket = ssl_context.wrap_socket(
                 self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
             )
-        self._raise_if_cut(httpcore.ConnectError)
+        self._raise_if_aborted(httpcore.ConnectError)
         try:
             tls.do_handshake()
         except TimeoutError as exc:
-            raise httpcore.ConnectTimeout(self._words("tls handshake timeout", exc)) from exc
+            raise httpcore.ConnectTimeout(self._message("tls handshake timeout", exc)) from exc
         except OSError as exc:
-            raise httpcore.ConnectError(self._words(_phrase(exc), exc)) from exc
+            raise httpcore.ConnectError(self._message(_phrase(exc), exc)) from exc
         return self
 
-    # --- talking ---
+    # --- reading and writing ---
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         while data := self._receive(max_bytes, timeout):
             self.received = True
             if merged := self._merger.feed(data):
                 return merged
-        self._raise_if_cut(httpcore.ReadError)
+        self._raise_if_aborted(httpcore.ReadError)
         self.ended = True
         return b""
 
@@ -168,7 +180,7 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
         except TimeoutError as exc:
             raise httpcore.ReadTimeout(f"i/o timeout: no data for {timeout or 0:g} s ({self._peer})") from exc
         except OSError as exc:
-            raise httpcore.ReadError(self._words(_phrase(exc), exc)) from exc
+            raise httpcore.ReadError(self._message(_phrase(exc), exc)) from exc
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         assert self._socket is not None
@@ -179,9 +191,11 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
             while rest:
                 rest = rest[self._socket.send(rest) :]
         except TimeoutError as exc:
+            self.write_failed = True
             raise httpcore.WriteTimeout(f"i/o timeout: the server takes no data ({self._peer})") from exc
         except OSError as exc:
-            raise httpcore.WriteError(self._words(_phrase(exc), exc)) from exc
+            self.write_failed = True
+            raise httpcore.WriteError(self._message(_phrase(exc), exc)) from exc
 
     def close(self) -> None:
         with self._lock:
@@ -208,25 +222,25 @@ class Wire(httpcore.NetworkBackend, httpcore.NetworkStream):
             self._socket.settimeout(timeout)
             self._timeout = timeout
 
-    def _raise_if_cut(self, kind: type[Exception]) -> None:
-        if self._cut:
-            raise kind("use of closed network connection: cut off by this side")
+    def _raise_if_aborted(self, kind: type[Exception]) -> None:
+        if self._aborted:
+            raise kind("use of closed network connection: aborted by this side")
 
-    def _words(self, phrase: str, exc: Exception) -> str:
+    def _message(self, phrase: str, exc: Exception) -> str:
         return f"{phrase}: {exc} ({self._peer})"
 
 
-def _connect_first(found: list[Address], deadline: float, given_up: Callable[[], bool]) -> socket.socket:
-    """The first socket that connects; each address gets a head start over the next.
+def _connect_first(found: list[Address], deadline: float, is_aborted: Callable[[], bool]) -> socket.socket:
+    """The first socket that connects. Each address is tried `_HEAD_START` seconds after the one before.
 
-    Raises the last failure, or TimeoutError when there is no time left or `given_up()`.
+    Raises the last failure, or TimeoutError at the deadline and when `is_aborted()` returns True.
     """
     waiting, next_start, failure = list(found), 0.0, OSError(errno.EADDRNOTAVAIL, "no address")
     with selectors.DefaultSelector() as pending:
         try:
             while waiting or pending.get_map():
                 now = time.monotonic()
-                if given_up() or now >= deadline:
+                if is_aborted() or now >= deadline:
                     raise TimeoutError("no answer")
                 if waiting and (now >= next_start or not pending.get_map()):
                     next_start = now + _HEAD_START
@@ -247,7 +261,7 @@ def _connect_first(found: list[Address], deadline: float, given_up: Callable[[],
 
 
 def _start(address: Address, pending: selectors.BaseSelector) -> OSError | None:
-    """Begin to connect to `address`; what failed at once, if anything."""
+    """Begin to connect to `address`. Returns the error when that fails at once, else None."""
     family, kind, protocol, _, target = address
     try:
         sock = socket.socket(family, kind, protocol)
@@ -272,7 +286,7 @@ def _tune(sock: socket.socket) -> None:
 
 
 def _is_readable(sock: socket.socket) -> bool:
-    """True when a read would not wait: on an idle connection that means the server has closed it."""
+    """True when a read would not block. On an idle connection this means that the server has closed it."""
     if sock.fileno() < 0:
         return True
     if not hasattr(select, "poll"):  # Windows

@@ -1,8 +1,8 @@
-"""Connections that are kept between requests, as an httpx transport whose requests can be cut off.
+"""A transport for httpx that keeps connections between requests and can abort each request.
 
-httpcore speaks HTTP on each connection; keeping them is done here, because its own pool looks at every
-connection for every request (with a hundred agents that is most of the work), and because whoever cancels
-has to know which socket serves the request.
+httpcore speaks HTTP on each connection. The pool is our own for two reasons: httpcore's pool scans all its
+connections for every request, which takes most of the time when a hundred agents run; and an abort needs the
+socket that serves the request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import ssl
 import threading
 import time
-import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -21,81 +20,94 @@ import httpcore
 import httpx
 
 from agent.cancel import CancelToken
-from agent.providers.http.connection import Wire
+from agent.errors import ConfigurationError
+from agent.providers.http.connection import Connection
+from agent.providers.http.proxies import ProxySettings
 
-# Between two turns a tool runs for seconds, rarely for more than a minute; after that a new connection costs
-# less than the risk of one that a router on the way has forgotten.
+# Between two turns a tool runs for seconds, rarely for more than a minute. An older connection is closed: a
+# router on the way may have dropped it, and a new one costs less than finding that out.
 _IDLE_SECONDS = 60.0
-# More than any process has agents waiting for a tool at one moment, well under the usual 1024 descriptors.
+# More than any process has agents that wait for a tool at one moment, well under the usual 1024 descriptors.
 _MAX_IDLE = 256
 
 _PORTS = {"http": 80, "https": 443}
 
-_Key: TypeAlias = tuple[str, str, str, int]  # proxy URL ("": none), scheme, host, port
+_Key: TypeAlias = tuple[str, str, str, int]  # proxy URL (empty: none), scheme, host, port
 
 
-class _Connection:
-    """One HTTP connection and its wire."""
+class PooledConnection:
+    """An HTTP connection of httpcore with the TCP connection below it."""
 
-    __slots__ = ("http", "idle_since", "key", "used", "wire")
+    __slots__ = ("http", "idle_since", "key", "tcp", "used")
 
-    def __init__(self, key: _Key, http: httpcore.ConnectionInterface, wire: Wire) -> None:
-        self.key, self.http, self.wire = key, http, wire
+    def __init__(self, key: _Key, http: httpcore.ConnectionInterface, tcp: Connection) -> None:
+        self.key, self.http, self.tcp = key, http, tcp
         self.used = False
         self.idle_since = 0.0
 
     def close(self) -> None:
-        # Both: one that failed on its way has no HTTP part yet, and closing a wire twice costs nothing.
+        """Close both. Closing twice has no effect."""
+        # A connection that failed while it was made has no HTTP part yet, so close the socket as well.
         with contextlib.suppress(Exception):
             self.http.close()
-        self.wire.close()
+        self.tcp.close()
 
 
-class Transport(httpx.BaseTransport):
+class PooledTransport(httpx.BaseTransport):
     """Sends requests over kept or new connections.
 
-    A request may carry `extensions={"cancel": CancelToken}`: cancelling frees it within milliseconds in every
-    phase and closes its connection. A kept connection that the server closed before it sent a byte of the
-    response is replaced unseen. Failures are `httpx.TransportError`s worded for `agent.retry`. Proxies come
-    from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), read once.
+    A request may carry `extensions={"cancel": CancelToken}`: cancelling it ends the request within
+    milliseconds in every phase and closes its connection. Raises `httpx.TransportError`s worded for
+    `agent.retry`, and ConfigurationError for certificates that can't be loaded. Proxies come from the
+    environment (see `agent.providers.http.proxies`).
 
-    Threads: any number may send at once. `_lock` guards the idle connections, which belong to nobody; one in
-    use belongs to its response.
+    A kept connection that turns out to be closed while the request is written is replaced by a new one, once.
+    A request that was written whole is not sent again here: the server may have acted on it.
+
+    Threads: any number may send at once. `_lock` guards the idle connections; a connection in use belongs to
+    its response.
     """
 
     def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
         self._lock = threading.Lock()
         self._ssl_context = ssl_context
-        self._proxies = urllib.request.getproxies()
-        self._idle: dict[_Connection, None] = {}  # oldest first
-        self._idle_by_key: dict[_Key, deque[_Connection]] = {}
+        self._proxies = ProxySettings()
+        self._idle: dict[PooledConnection, None] = {}  # oldest first
+        self._idle_by_key: dict[_Key, deque[PooledConnection]] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         cancel: CancelToken | None = request.extensions.get("cancel")
-        while True:
-            connection = self._take(self._key(request.url))
-            wire = connection.wire
-            wire.received, wire.deadline = False, None
-            forget = cancel.on_cancel(wire.cut) if cancel is not None else _nothing
-            try:
-                response = connection.http.handle_request(_to_core(request))
-            except Exception as exc:
-                forget()
-                connection.close()
-                if connection.used and _is_stale(exc, wire):
-                    continue
-                raise _translated(exc, wire) from exc
-            except BaseException:
-                forget()
-                connection.close()
+        key = self._key(request.url)
+        connection = self._take(key)
+        try:
+            return self._send(request, connection, cancel)
+        except httpx.TransportError as exc:
+            if not connection.used or not _is_stale(exc, connection.tcp):
                 raise
-            body = _Body(response, connection, cancel, forget, self._put)
-            return httpx.Response(
-                response.status, headers=response.headers, stream=body, extensions={"wire": wire}
-            )
+            return self._send(request, self._new(key), cancel)
+
+    def _send(
+        self, request: httpx.Request, connection: PooledConnection, cancel: CancelToken | None
+    ) -> httpx.Response:
+        tcp = connection.tcp
+        tcp.received = tcp.write_failed = False
+        tcp.deadline = None
+        unregister = cancel.on_cancel(tcp.abort) if cancel is not None else _nothing
+        try:
+            response = connection.http.handle_request(_to_core(request))
+        except BaseException as exc:
+            unregister()
+            connection.close()
+            if isinstance(exc, Exception):
+                raise _translated(exc, tcp) from exc
+            raise
+        body = _ResponseBody(response, connection, cancel, unregister, self._put)
+        return httpx.Response(
+            response.status, headers=response.headers, stream=body, extensions={"connection": tcp}
+        )
 
     def close(self) -> None:
-        """Close the idle connections; those in use stay with their responses."""
+        """Close the idle connections. Those in use are closed by their responses."""
         with self._lock:
             idle = list(self._idle)
             self._idle.clear()
@@ -106,15 +118,10 @@ class Transport(httpx.BaseTransport):
     def _key(self, url: httpx.URL) -> _Key:
         if url.scheme not in _PORTS or not url.host:
             raise httpx.UnsupportedProtocol("the base URL must be http:// or https:// and a host")
-        return self._proxy_for(url), url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
+        port = _PORTS[url.scheme] if url.port is None else url.port
+        return self._proxies.proxy_for(url, port), url.scheme, url.raw_host.decode("ascii"), port
 
-    def _proxy_for(self, url: httpx.URL) -> str:
-        proxy = self._proxies.get(url.scheme) or self._proxies.get("all") or ""
-        if not proxy or urllib.request.proxy_bypass(url.host):
-            return ""
-        return proxy if "://" in proxy else f"http://{proxy}"
-
-    def _take(self, key: _Key) -> _Connection:
+    def _take(self, key: _Key) -> PooledConnection:
         """The idle connection that was used last, else a new one."""
         while True:
             with self._lock:
@@ -128,7 +135,7 @@ class Transport(httpx.BaseTransport):
             connection.close()
         return self._new(key)
 
-    def _put(self, connection: _Connection) -> None:
+    def _put(self, connection: PooledConnection) -> None:
         connection.used = True
         connection.idle_since = now = time.monotonic()
         with self._lock:
@@ -138,7 +145,8 @@ class Transport(httpx.BaseTransport):
         for old in surplus:
             old.close()
 
-    def _evict(self, now: float) -> list[_Connection]:
+    def _evict(self, now: float) -> list[PooledConnection]:
+        """Removes and returns the connections that are too many or idle for too long; needs the lock."""
         surplus = []
         while self._idle:
             oldest = next(iter(self._idle))
@@ -146,50 +154,50 @@ class Transport(httpx.BaseTransport):
                 break
             del self._idle[oldest]
             waiting = self._idle_by_key[oldest.key]
-            waiting.popleft()  # the oldest of all is the oldest of its kind
+            waiting.popleft()  # the oldest connection of all is the oldest of its key
             if not waiting:
                 del self._idle_by_key[oldest.key]
             surplus.append(oldest)
         return surplus
 
-    def _new(self, key: _Key) -> _Connection:
+    def _new(self, key: _Key) -> PooledConnection:
         proxy, scheme, host, port = key
-        wire = Wire()
+        tcp = Connection()
         context = self._tls() if scheme == "https" else None
         origin = httpcore.Origin(scheme.encode(), host.encode(), port)
-        # An httpcore pool is used as what it also is: the place that knows how to make a connection.
+        # Only the part of httpcore's pool that makes a connection is used.
         if proxy:
-            return _Connection(key, _through_proxy(proxy, context, wire, origin), wire)
-        maker = httpcore.ConnectionPool(context, network_backend=wire)
-        return _Connection(key, maker.create_connection(origin), wire)
+            return PooledConnection(key, _through_proxy(proxy, context, tcp, origin), tcp)
+        factory = httpcore.ConnectionPool(context, network_backend=tcp)
+        return PooledConnection(key, factory.create_connection(origin), tcp)
 
     def _tls(self) -> ssl.SSLContext:
         with self._lock:
-            if self._ssl_context is None:  # 30 ms to make, so once per process and only when needed
-                self._ssl_context = httpx.create_ssl_context()
+            if self._ssl_context is None:  # takes 30 ms, so it is made once, when it is first needed
+                self._ssl_context = _ssl_context()
             return self._ssl_context
 
 
-class _Body(httpx.SyncByteStream):
-    """The body of one response; closing it gives the connection back, or ends it when it is of no use."""
+class _ResponseBody(httpx.SyncByteStream):
+    """The body of one response. `close` returns the connection to the pool if it can be reused."""
 
     def __init__(
         self,
         response: httpcore.Response,
-        connection: _Connection,
+        connection: PooledConnection,
         cancel: CancelToken | None,
-        forget: Callable[[], None],
-        put: Callable[[_Connection], None],
+        unregister: Callable[[], None],
+        put: Callable[[PooledConnection], None],
     ) -> None:
         self._response, self._connection = response, connection
-        self._cancel, self._forget, self._put = cancel, forget, put
+        self._cancel, self._unregister, self._put = cancel, unregister, put
         self._closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._response.iter_stream()
         except Exception as exc:
-            raise _translated(exc, self._connection.wire) from exc
+            raise _translated(exc, self._connection.tcp) from exc
 
     def close(self) -> None:
         if self._closed:
@@ -197,10 +205,10 @@ class _Body(httpx.SyncByteStream):
         self._closed = True
         with contextlib.suppress(Exception):
             self._response.close()
-        self._forget()
-        # Asked after the callback was taken back: a cut that is under way now would hit the next user.
-        cut = self._cancel is not None and self._cancel.is_set()
-        if cut or not self._connection.http.is_idle():
+        self._unregister()
+        # Checked after the callback was removed: an abort that runs now would hit the next request.
+        aborted = self._cancel is not None and self._cancel.is_set()
+        if aborted or not self._connection.http.is_idle():
             self._connection.close()
         else:
             self._put(self._connection)
@@ -219,70 +227,49 @@ def _to_core(request: httpx.Request) -> httpcore.Request:
     )
 
 
+def _ssl_context() -> ssl.SSLContext:
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # ssl.SSLError is one
+        for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"):  # in the order in which httpx reads them
+            if path := os.environ.get(variable):
+                raise ConfigurationError(
+                    f"the certificates of {variable} can't be loaded: {path}: {error.strerror or error}"
+                ) from error
+        raise
+
+
 def _through_proxy(
-    url: str, context: ssl.SSLContext | None, wire: Wire, origin: httpcore.Origin
+    url: str, context: ssl.SSLContext | None, tcp: Connection, origin: httpcore.Origin
 ) -> httpcore.ConnectionInterface:
     try:
         proxy = httpx.Proxy(url)
         kind = httpcore.SOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore.HTTPProxy
-        maker = kind(str(proxy.url), proxy_auth=proxy.raw_auth, ssl_context=context, network_backend=wire)
-        return maker.create_connection(origin)
+        factory = kind(str(proxy.url), proxy_auth=proxy.raw_auth, ssl_context=context, network_backend=tcp)
+        return factory.create_connection(origin)
     except (ValueError, httpx.InvalidURL):
-        # Without the URL: it may hold a password.
+        # Without the URL: it may contain a password.
         raise httpx.UnsupportedProtocol("the proxy URL must begin with http:// or socks5://") from None
     except RuntimeError:
         raise httpx.UnsupportedProtocol("a SOCKS proxy needs: pip install 'httpx[socks]'") from None
 
 
-def _is_stale(exc: Exception, wire: Wire) -> bool:
-    """True when the server let go of a kept connection before it answered."""
-    failed = isinstance(exc, httpcore.NetworkError | httpcore.RemoteProtocolError)
-    return failed and not wire.received and not wire.was_cut
+def _is_stale(exc: httpx.TransportError, tcp: Connection) -> bool:
+    """True when the server had closed a kept connection before the request was written whole."""
+    failed = isinstance(exc, httpx.NetworkError | httpx.RemoteProtocolError)
+    return failed and tcp.write_failed and not tcp.received and not tcp.is_aborted
 
 
-def _translated(exc: Exception, wire: Wire) -> httpx.TransportError:
+def _translated(exc: Exception, tcp: Connection) -> httpx.TransportError:
+    """The httpx exception for one of httpcore, worded for `agent.retry`."""
     kind = getattr(httpx, type(exc).__name__, None)
     if not (isinstance(kind, type) and issubclass(kind, httpx.TransportError)):
         return httpx.TransportError(f"{type(exc).__name__}: {exc}")
-    words = str(exc)
+    text = str(exc)
     if kind is httpx.RemoteProtocolError:
-        words = f"unexpected EOF: {words}" if wire.ended else f"malformed HTTP response: {words}"
-    elif kind is httpx.LocalProtocolError:  # its own words quote the header, and so maybe a key
-        words = "illegal request: the URL or a header has characters that HTTP does not allow"
+        text = f"unexpected EOF: {text}" if tcp.ended else f"malformed HTTP response: {text}"
+    elif kind is httpx.LocalProtocolError:  # its own text quotes the header, which may contain a key
+        text = "illegal request: the URL or a header has characters that HTTP does not allow"
     elif kind is httpx.ProxyError:
-        words = f"the proxy refused: {words}"
-    return kind(words)
-
-
-# --- the one transport of the process --------------------------------------------------------------
-
-_shared_lock = threading.Lock()
-_shared: Transport | None = None
-
-
-def shared_transport() -> Transport:
-    """The transport of this process, made when it is first asked for."""
-    global _shared
-    with _shared_lock:
-        if _shared is None:
-            _shared = Transport()
-        return _shared
-
-
-def close_idle_connections() -> None:
-    """Close what is kept open, and forget what the environment said about proxies and certificates."""
-    global _shared
-    with _shared_lock:
-        old, _shared = _shared, None
-    if old is not None:
-        old.close()
-
-
-def _after_fork() -> None:
-    """A child process must not talk on its parent's connections."""
-    global _shared, _shared_lock
-    _shared, _shared_lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        text = f"the proxy refused: {text}"
+    return kind(text)

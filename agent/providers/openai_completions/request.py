@@ -20,7 +20,7 @@ from agent.providers.history_transform import (
     tool_names,
     wire_name,
 )
-from agent.providers.http.client import EventStream
+from agent.providers.http.client import SseResponse
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_completions.compat import Compat, compat_for
 from agent.providers.openai_completions.decode import decode, first_error
@@ -42,7 +42,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
     names = tool_names(context.tools)
     own_names = {wire: name for name, wire in names.items()}
 
-    def read(events: EventStream) -> Iterator[StreamEvent]:
+    def read(events: SseResponse) -> Iterator[StreamEvent]:
         return decode(events, model.cost, own_names, events.expect_end)
 
     body = _body(model, context, options, compat, names)

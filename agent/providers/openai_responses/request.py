@@ -24,7 +24,7 @@ from agent.providers.history_transform import (
     tool_names,
     wire_name,
 )
-from agent.providers.http.client import EventStream
+from agent.providers.http.client import SseResponse
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_endpoint import RESPONSES_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers.openai_responses.compat import Compat, compat_for
@@ -64,7 +64,7 @@ def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exc
     def headers(key: str) -> dict[str, str]:  # later ones win
         return openai_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
 
-    def read(events: EventStream) -> Iterator[StreamEvent]:
+    def read(events: SseResponse) -> Iterator[StreamEvent]:
         return decode(events, model.cost, own_names)
 
     body = _body(model, context, options, names)

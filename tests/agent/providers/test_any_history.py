@@ -35,7 +35,6 @@ from agent.models import Model
 from agent.providers import (
     anthropic_messages,
     google_generative_ai,
-    is_supported,
     openai_completions,
     openai_responses,
 )
@@ -51,7 +50,6 @@ MODELS = {
         messages.CLAUDE,
         gemini.GEMINI_3,
     )
-    if is_supported(model.api)
 }
 FORMATS: dict[str, Any] = {
     completions.API: openai_completions,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.models import PROVIDERS
-from agent.providers import _MODULES as REGISTERED
+from agent.providers import _WIRE_FORMATS as REGISTERED
 from agent.providers.anthropic_messages import compat as anthropic_compat
 from agent.providers.google_generative_ai import compat as google_compat
 from agent.providers.image_budget import _CLAUDE, _CLAUDE_200K, _GEMINI, _OPENAI
@@ -43,7 +43,7 @@ def test_every_provider_stands_there_with_its_format_and_keys(name: str) -> None
     provider = PROVIDERS[name]
     assert f"`{provider.api}`" in row
     assert all(f"`{variable}`" in row for variable in provider.key_variables)
-    assert ("the catalogue's" in row) == (not provider.any_id)
+    assert ("those of the model list" in row) == (not provider.any_id)
 
 
 @pytest.mark.parametrize("api", REGISTERED)

@@ -27,7 +27,6 @@ from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
 from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
-from agent.providers import is_supported
 from agent.providers.google_generative_ai import build_request, stream
 from agent.providers.google_generative_ai.compat import compat_for
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
@@ -386,7 +385,6 @@ def agent_at(server: SseServer) -> Agent:
 
 def test_an_agent_runs_parallel_tools_and_sends_the_signature_back(sse_server: SseServer) -> None:
     """Y12"""
-    assert is_supported("google-generative-ai")
     calls = [fc("look_up", {"word": "cod"}, signature("s"), id="1"), fc("look_up", {"word": "ray"}, id="2")]
     sse_server.play(G([{"text": "hm", "thought": True}]), G(calls), G([{"text": ""}], "STOP"))
     sse_server.play(G([{"text": "Both are fish."}], "STOP"))

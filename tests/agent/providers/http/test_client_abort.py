@@ -15,7 +15,7 @@ from support.requests import PROMPT, Requesting, authorized, failure, options, p
 from support.sse_server import SseServer, cut, hang, no_head
 
 from agent.providers.http.client import ProviderError, post_sse
-from agent.providers.http.pool import close_idle_connections
+from agent.providers.http.transport import close_idle_connections
 from agent.retry import ABORTED_TEXT
 
 

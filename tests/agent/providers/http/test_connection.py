@@ -12,7 +12,7 @@ import httpcore
 import pytest
 
 from agent.providers.http import connection as _network
-from agent.providers.http.connection import Address, Wire
+from agent.providers.http.connection import Address, Connection
 
 
 @pytest.fixture
@@ -64,30 +64,30 @@ def test_the_last_failure_is_told_when_every_address_fails(free_port: int) -> No
 
 
 def test_no_answer_in_time_is_a_timeout(full: socket.socket) -> None:
-    wire = Wire()
+    connection = Connection()
     with pytest.raises(httpcore.ConnectTimeout, match=r"^connection timed out: "):
-        wire.connect_tcp(*full.getsockname(), timeout=0.1)
+        connection.connect_tcp(*full.getsockname(), timeout=0.1)
 
 
-def test_a_wire_that_was_cut_before_it_connected_does_not_connect(listener: socket.socket) -> None:
-    wire = Wire()
-    wire.cut()
+def test_a_wire_aborted_before_it_connected_does_not_connect(listener: socket.socket) -> None:
+    connection = Connection()
+    connection.abort()
     with pytest.raises(httpcore.ConnectError):
-        wire.connect_tcp(*listener.getsockname(), timeout=5)
-    wire.close()
+        connection.connect_tcp(*listener.getsockname(), timeout=5)
+    connection.close()
     listener.setblocking(False)
     with pytest.raises(BlockingIOError):
         listener.accept()
 
 
 def test_a_late_cut_spares_the_socket_that_got_the_number_of_a_closed_one(listener: socket.socket) -> None:
-    wire = Wire()
-    wire.connect_tcp(*listener.getsockname(), timeout=5)
-    number = wire.get_extra_info("socket").fileno()
-    wire.close()
+    connection = Connection()
+    connection.connect_tcp(*listener.getsockname(), timeout=5)
+    number = connection.get_extra_info("socket").fileno()
+    connection.close()
     heirs = [socket.socketpair() for _ in range(3)]
     assert number in [end.fileno() for pair in heirs for end in pair]
-    wire.cut()
+    connection.abort()
     for one, other in heirs:
         one.sendall(b"x")
         assert other.recv(1) == b"x"
@@ -96,24 +96,24 @@ def test_a_late_cut_spares_the_socket_that_got_the_number_of_a_closed_one(listen
 
 
 def test_talking_on_a_closed_wire_is_a_failure_and_not_a_crash(listener: socket.socket) -> None:
-    wire = Wire()
-    wire.connect_tcp(*listener.getsockname(), timeout=5)
-    wire.close()
-    wire.close()
-    assert wire.get_extra_info("is_readable")
+    connection = Connection()
+    connection.connect_tcp(*listener.getsockname(), timeout=5)
+    connection.close()
+    connection.close()
+    assert connection.get_extra_info("is_readable")
     with pytest.raises(httpcore.ReadError, match=r"^use of closed network connection: "):
-        wire.read(10, 1)
+        connection.read(10, 1)
     with pytest.raises(httpcore.WriteError, match=r"^use of closed network connection: "):
-        wire.write(b"x", 1)
+        connection.write(b"x", 1)
 
 
 def test_small_requests_are_sent_at_once_and_dead_peers_are_noticed(listener: socket.socket) -> None:
-    wire = Wire()
-    wire.connect_tcp(*listener.getsockname(), timeout=5)
-    sock = wire.get_extra_info("socket")
+    connection = Connection()
+    connection.connect_tcp(*listener.getsockname(), timeout=5)
+    sock = connection.get_extra_info("socket")
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-    wire.close()
+    connection.close()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import select
 import socket
 import ssl
 import subprocess
@@ -18,8 +19,9 @@ from support.requests import PROMPT, Requesting, authorized, failure, options, p
 from support.sse_server import SseServer, cut, hang, pause
 
 from agent.providers.http import pool as _pool
+from agent.providers.http import transport as _transport
 from agent.providers.http.client import post_sse
-from agent.providers.http.pool import close_idle_connections, shared_transport
+from agent.providers.http.transport import close_idle_connections, default_transport
 
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -132,8 +134,8 @@ class TestKept:
         monkeypatch.setattr(_pool, "_IDLE_SECONDS", 0.0)
         sse_server.play(b"data: 1\n\n", repeat=True)
         post(sse_server.url, options())
-        assert not shared_transport()._idle
-        assert not shared_transport()._idle_by_key
+        assert not default_transport()._idle
+        assert not default_transport()._idle_by_key
 
     def test_more_idle_connections_than_allowed_cost_the_oldest(
         self, monkeypatch: pytest.MonkeyPatch
@@ -151,9 +153,9 @@ class TestKept:
     def test_a_forked_child_leaves_its_parents_connections_alone(self, sse_server: SseServer) -> None:
         sse_server.play(b"data: 1\n\n", repeat=True)
         post(sse_server.url, options())
-        parents = shared_transport()
-        _pool._after_fork()
-        assert shared_transport() is not parents
+        parents = default_transport()
+        _transport._after_fork()
+        assert default_transport() is not parents
         post(sse_server.url, options())
         parents.close()
         assert connections(sse_server) == [1, 2]
@@ -175,18 +177,14 @@ class TestStale:
             assert closed.wait(5)
             assert post(url, options()) == ["2"]
 
-    @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
-    def test_a_connection_closed_on_the_next_request_is_replaced_unseen(self, reset: bool) -> None:
+    def test_a_request_that_could_not_be_written_whole_is_sent_once_more(self) -> None:
         requests: list[bytes] = []
 
         def serve(listener: socket.socket) -> None:
             with listener.accept()[0] as connection:
                 requests.append(read_request(connection))
                 connection.sendall(event_stream(b"1"))
-                if reset:  # closing with unread bytes sends a reset
-                    connection.recv(1)
-                else:
-                    requests.append(read_request(connection))
+                connection.recv(1)  # closing with unread bytes sends a reset
             with listener.accept()[0] as connection:
                 requests.append(read_request(connection))
                 connection.sendall(event_stream(b"2"))
@@ -195,9 +193,41 @@ class TestStale:
         with raw_server(serve) as url:
             opts = options(on_retry=lambda *call: retries.append(call[0]))
             assert post(url, opts) == ["1"]
-            assert post(url, opts) == ["2"]
-        assert len(requests) == (2 if reset else 3)
+            assert post(url, opts, body=b"x" * 50_000_000) == ["2"]
+        assert len(requests) == 2
         assert retries == []
+
+    def test_a_request_that_was_sent_whole_is_sent_again_only_after_a_wait(self) -> None:
+        requests: list[bytes] = []
+
+        def serve(listener: socket.socket) -> None:
+            idle = [listener.accept()[0] for _ in range(5)]
+            for connection in idle:
+                read_request(connection)
+            for connection in idle:
+                connection.sendall(event_stream(b"1"))
+            for _ in range(2):  # whichever connection it is: read the request whole and die
+                readable, _, _ = select.select([*idle, listener], [], [], 10)
+                connection = listener.accept()[0] if listener in readable else readable[0]
+                requests.append(read_request(connection))
+                connection.close()
+                idle = [each for each in idle if each is not connection]
+            for connection in idle:
+                connection.close()
+
+        retries: list[int] = []
+        with raw_server(serve) as url:
+            opts = options(0.0, on_retry=lambda *call: retries.append(call[0]))
+            threads = [threading.Thread(target=post, args=(url, opts)) for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(10)
+            error = failure(url, opts)
+        assert "unexpected EOF" in str(error)
+        assert "(gave up after 2 attempts)" in str(error)
+        assert retries == [1]
+        assert len(requests) == 2
 
     def test_a_new_connection_closed_without_an_answer_is_a_failure(self) -> None:
         def serve(listener: socket.socket) -> None:
@@ -357,7 +387,7 @@ class TestTls:
         assert not error.retryable
 
     def test_the_certificates_are_read_once_per_process(self, trusted: Path) -> None:
-        assert shared_transport()._tls() is shared_transport()._tls()
+        assert default_transport()._tls() is default_transport()._tls()
 
 
 def test_the_package_of_the_providers_loads_no_http_client() -> None:
