@@ -1,20 +1,21 @@
-"""How the command ends, in numbers."""
+"""The exit codes of the command."""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
-def reader_gone(problem: Exception | None = None) -> int:
-    """Nothing can be written any more: end without the complaint Python would make at exit.
+def exit_without_reader(problem: Exception | None = None) -> int:
+    """The exit code when standard output can't be written; reports any `problem` but a closed pipe.
 
-    A reader that left is no news; any other `problem` (a full disk) is told.
+    Points the descriptor at the null device, so that the interpreter's flush at exit does not fail again.
     """
     if problem is not None and not isinstance(problem, BrokenPipeError):
         print(f"agent: the output can't be written: {problem}", file=sys.stderr)
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

@@ -1,56 +1,81 @@
-"""Signals: the first Ctrl-C aborts the run, the second ends the program; no command outlives it."""
+"""Signals: the first Ctrl-C aborts the run, the second ends the program; no child command survives it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import TypeAlias
 
 from agent.cli.exit_codes import INTERRUPTED
+from agent.cli.terminal_state import TerminalState
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
 
 
 @contextmanager
 def abort_on_signals(abort: Callable[[], object]) -> Iterator[list[int]]:
-    """While it lasts, Ctrl-C calls `abort`, and a second one ends the program at once with code 130.
+    """While open, Ctrl-C calls `abort`; a second one ends the program at once with code 130.
 
-    SIGTERM and SIGHUP end it at once, after killing every running command. Yields a list that holds the
-    signals that came. Main thread only.
+    SIGTERM and SIGHUP end it at once. Either way the terminal is restored and every running command is
+    killed. Yields the list of the SIGINTs received so far. Main thread only.
     """
-    came: list[int] = []
+    received: list[int] = []
+    terminal = TerminalState.saved()
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        if came:
-            end_now(INTERRUPTED)
-        came.append(number)
-        print("\naborting; Ctrl-C again ends at once", file=sys.stderr, flush=True)
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if received:
+            end_now(INTERRUPTED, terminal)
+        received.append(number)
+        # Not print: the signal may have interrupted a write to this very stream.
+        with suppress(OSError, ValueError, RuntimeError):
+            sys.stderr.write("\naborting; Ctrl-C again ends at once\n")
+            sys.stderr.flush()
         abort()
 
-    def ended(number: int, frame: FrameType | None) -> None:
-        end_now(128 + number)
-
-    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: ended}
-    if hasattr(signal, "SIGHUP"):
-        handlers[signal.SIGHUP] = ended
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    before = _set_handlers(_termination_handlers(terminal) | {signal.SIGINT: on_interrupt})
     try:
-        yield came
+        yield received
     finally:
-        # After a Ctrl-C the program is about to end; the second one must find us until it has.
-        for number, handler in () if came else before.items():
-            signal.signal(number, handler)
+        # After a Ctrl-C the program is about to end; a second one must still be handled until it has.
+        if not received:
+            _set_handlers(before)
 
 
-def end_now(code: int) -> None:
-    """End the program with this code, after killing every running command."""
+@contextmanager
+def end_on_termination(terminal: TerminalState) -> Iterator[None]:
+    """While open, SIGTERM and SIGHUP end the program at once with code 128 + signal. Main thread only."""
+    before = _set_handlers(_termination_handlers(terminal))
     try:
+        yield
+    finally:
+        _set_handlers(before)
+
+
+def _termination_handlers(terminal: TerminalState) -> dict[int, Handler]:
+    def on_termination(number: int, frame: FrameType | None) -> None:
+        end_now(128 + number, terminal)
+
+    return {getattr(signal, name): on_termination for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)}
+
+
+def _set_handlers(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+    """Install the handlers; returns those that they replace."""
+    return {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+
+def end_now(code: int, terminal: TerminalState) -> None:
+    """End the program with this code, after killing every running command and restoring the terminal."""
+    try:
+        terminal.restore()
         process = sys.modules.get("agent_tools.process.runner")
         if process is not None:
             process.kill_all(final=True)
         for stream in (sys.stdout, sys.stderr):
-            # RuntimeError: the signal came in the middle of a write to this very stream.
+            # RuntimeError: the signal interrupted a write to this stream.
             with suppress(OSError, ValueError, RuntimeError):
                 stream.flush()
     finally:

@@ -1,26 +1,25 @@
-"""The command `agent`: finds out which of its modes is asked for, and loads that one alone."""
+"""The command `agent`: chooses the mode that the arguments ask for and loads only that one."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from agent.cli.exit_codes import INTERRUPTED, MISUSE, reader_gone
-from agent.cli.options import demo_parser, models_parser, run_parser
+from agent.cli.exit_codes import INTERRUPTED, MISUSE, exit_without_reader
+from agent.cli.options import RunOptions, parse_demo, parse_models, parse_run
 from agent.errors import ConfigurationError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit code."""
+    """Run the command; returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it is the stream from now on
+        if stream is None:  # the parent process closed the descriptor
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - in use until the process ends
         elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # whatever a model says can be shown
+            stream.reconfigure(errors="replace")  # a character that the encoding lacks must not raise
     try:
         return _dispatch(arguments)
     except ConfigurationError as error:
@@ -29,22 +28,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return reader_gone()
+        return exit_without_reader()
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    # Each mode is imported when it is chosen: the interactive one has its prompt on screen before the rest.
+    # Each mode is imported when it is chosen: the interactive one shows its prompt before the rest is loaded.
     match arguments[:1]:
         case ["demo"]:
             from agent.cli.modes.demo import run_demo
 
-            return run_demo(demo_parser().parse_args(arguments[1:]))
+            return run_demo(parse_demo(arguments[1:]))
         case ["models"]:
             from agent.cli.modes.models import run_models
 
-            return run_models(models_parser().parse_args(arguments[1:]))
-    options = run_parser().parse_args(arguments)
-    _check_folder(options)
+            return run_models(parse_models(arguments[1:]))
+    options = parse_run(arguments)
     if options.rpc:
         from agent.cli.modes.rpc import run_rpc
 
@@ -57,26 +55,13 @@ def _dispatch(arguments: Sequence[str]) -> int:
         from agent.cli.tui import run_interactive
 
         return run_interactive(options)
-    from agent.cli.modes.prompt import run_print
+    from agent.cli.modes.prompt import run_prompt
 
-    return run_print(options)
-
-
-def _check_folder(options: Any) -> None:
-    """Make `--cwd` absolute; raises ConfigurationError when it is no folder."""
-    try:
-        cwd = os.path.abspath(os.path.expanduser(options.cwd))
-    except FileNotFoundError:
-        raise ConfigurationError(
-            "the current folder no longer exists: go to another, or name one with --cwd"
-        ) from None
-    if not os.path.isdir(cwd):
-        raise ConfigurationError(f"--cwd: {options.cwd} is not a folder")
-    options.cwd = cwd
+    return run_prompt(options)
 
 
-def _is_interactive(options: Any) -> bool:
-    """True for `agent` alone on a terminal; a prompt, a pipe or another form of output is for one run."""
+def _is_interactive(options: RunOptions) -> bool:
+    """True for `agent` without a prompt or output option when both ends are a terminal."""
     if options.prompt is not None or options.words or options.json or options.quiet:
         return False
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

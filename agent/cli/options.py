@@ -1,35 +1,123 @@
-"""What may be written on the command line."""
+"""The command line: its parsers, and the parsed options as frozen records."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
-from typing import NoReturn
+from dataclasses import dataclass, fields
+from typing import Literal, NoReturn, TypeVar
 
+from agent.errors import ConfigurationError
 from agent.thinking import THINKING_LADDER
 
-# A forgotten run should not go on all night; a long task needs a few dozen turns.
+# Enough for a long task, which needs a few dozen turns; a forgotten run still ends.
 DEFAULT_MAX_TURNS = 100
 
 _EPILOG = """\
 The model is --model, else AGENT_MODEL, else that of the first provider whose key is in the environment.
 Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrupted.
 
-  agent                                    work together in this folder, in the terminal
-  agent "fix the failing test"             one task, and exit
+  agent                                    an interactive session in this folder
+  agent "fix the failing test"             run one task and exit
   git diff | agent -p "review this"        standard input is added to the prompt
   agent models [PATTERN]                   the known models, their limits and prices
-  agent demo                               see it work, without a key
+  agent demo                               try it without an API key
 """
 
 
+ApprovalMode = Literal["ask", "auto", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of `agent [options] [prompt]`, used by every mode but `demo` and `models`."""
+
+    words: Sequence[str] = ()
+    prompt: str | None = None
+    model: str | None = None
+    base_url: str = ""
+    thinking: str = "off"
+    tools: Sequence[str] | None = None  # None: all of them
+    max_turns: int = DEFAULT_MAX_TURNS
+    json: bool = False
+    rpc: bool = False
+    acp: bool = False
+    quiet: bool = False
+    system_prompt: str = ""
+    append_system_prompt: str = ""
+    cwd: str = "."
+    approve: ApprovalMode | None = None  # None: from the settings files
+    context_files: bool = True
+    pass_env: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The options of `agent demo`."""
+
+    model: str | None = None
+    base_url: str = ""
+    thinking: str = "off"
+    tools: Sequence[str] | None = None
+    max_turns: int = DEFAULT_MAX_TURNS
+    project: str | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsOptions:
+    """The options of `agent models`."""
+
+    pattern: str = ""
+
+
+def parse_run(arguments: Sequence[str]) -> RunOptions:
+    """Parse `agent [options] [prompt]`; `cwd` is absolute afterwards.
+
+    Raises ConfigurationError when `--cwd` is not a folder. A wrong option ends the program with code 2.
+    """
+    parsed = run_parser().parse_args(arguments)
+    parsed.cwd = _absolute_folder(parsed.cwd)
+    return _record(RunOptions, parsed)
+
+
+def parse_demo(arguments: Sequence[str]) -> DemoOptions:
+    """Parse the arguments after `agent demo`."""
+    return _record(DemoOptions, demo_parser().parse_args(arguments))
+
+
+def parse_models(arguments: Sequence[str]) -> ModelsOptions:
+    """Parse the arguments after `agent models`."""
+    return _record(ModelsOptions, models_parser().parse_args(arguments))
+
+
+_Record = TypeVar("_Record", RunOptions, DemoOptions, ModelsOptions)
+
+
+def _record(kind: type[_Record], parsed: argparse.Namespace) -> _Record:
+    return kind(**{field.name: getattr(parsed, field.name) for field in fields(kind)})
+
+
+def _absolute_folder(path: str) -> str:
+    try:
+        folder = os.path.abspath(os.path.expanduser(path))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            "the current folder no longer exists: change to another one, or name one with --cwd"
+        ) from None
+    if not os.path.isdir(folder):
+        raise ConfigurationError(f"--cwd: {path} is not a folder")
+    return folder
+
+
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line: the list of all options would push it out of sight."""
+    """Reports an error in one line: the usage text would push it off the screen."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}{self._near(message)} ({self.prog} --help tells more)\n")
+        self.exit(2, f"{self.prog}: {message}{self._suggestion(message)} (see {self.prog} --help)\n")
 
-    def _near(self, message: str) -> str:
+    def _suggestion(self, message: str) -> str:
         what, _, words = message.partition(": ")
         if what != "unrecognized arguments":
             return ""
@@ -43,27 +131,31 @@ def run_parser() -> argparse.ArgumentParser:
     """The parser of `agent [options] [prompt]`."""
     parser = _Parser(
         prog="agent",
-        description="A coding agent at work in this folder.",
+        description="A coding agent that works in this folder.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("words", nargs="*", metavar="prompt", help="what to do")
     parser.add_argument("-p", "--prompt", help="what to do; '-' reads it from standard input")
-    _shared(parser)
+    _add_shared_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per event")
     parser.add_argument("--rpc", action="store_true", help="take commands as JSON lines (docs/rpc.md)")
     parser.add_argument(
         "--acp", action="store_true", help="serve an editor: Agent Client Protocol (docs/editors.md)"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print the answers alone")
-    parser.add_argument("--system-prompt", metavar="TEXT", default="", help="use this instead of our own")
-    parser.add_argument("--append-system-prompt", metavar="TEXT", default="", help="add this to it")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the answers")
+    parser.add_argument(
+        "--system-prompt", metavar="TEXT", default="", help="replace the built-in system prompt"
+    )
+    parser.add_argument(
+        "--append-system-prompt", metavar="TEXT", default="", help="append to the system prompt"
+    )
     parser.add_argument("--cwd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument(
         "--approve",
         choices=("ask", "auto", "deny"),
-        help="calls that no rule names: ask before what changes something, run them (the default), or deny "
-        "them; docs/approvals.md tells of rules",
+        help="for calls that no rule covers: ask before anything that changes something, run them (the "
+        "default), or deny them; docs/approvals.md describes rules",
     )
     parser.add_argument(
         "--no-context-files",
@@ -76,11 +168,11 @@ def run_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         action="append",
         default=[],
-        help="let commands see this variable although its name says that it is a secret; may be repeated",
+        help="pass this variable to commands although its name looks like a secret; may be repeated",
     )
-    for later in ("--continue", "--resume"):
+    for reserved in ("--continue", "--resume"):
         parser.add_argument(
-            later, action=_NotYet, nargs=0, help="not yet: sessions come with a later version"
+            reserved, action=_NotYet, nargs=0, help="not yet: sessions come with a later version"
         )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     return parser
@@ -90,7 +182,7 @@ def models_parser() -> argparse.ArgumentParser:
     """The parser of `agent models`."""
     parser = _Parser(
         prog="agent models",
-        description="The models known by name: windows and limits in tokens, prices, images, thinking.",
+        description="List the known models: limits in tokens, prices, images, thinking levels.",
     )
     parser.add_argument("pattern", nargs="?", default="", metavar="PATTERN", help="part of a name")
     return parser
@@ -102,34 +194,34 @@ def demo_parser() -> argparse.ArgumentParser:
         prog="agent demo",
         description="Repair a small broken project in a temporary folder, then run its tests.",
     )
-    _shared(parser)
+    _add_shared_options(parser)
     parser.add_argument("--project", metavar="DIR", help="repair a copy of this project instead of ours")
     parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
     return parser
 
 
-def _shared(parser: argparse.ArgumentParser) -> None:
+def _add_shared_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="PROVIDER/ID", help="for example openai/gpt-5-mini, ollama/qwen3")
     parser.add_argument(
-        "--base-url", metavar="URL", default="", help="the server, when not the provider's own"
+        "--base-url", metavar="URL", default="", help="use this server instead of the provider's"
     )
     parser.add_argument("--thinking", choices=tuple(reversed(THINKING_LADDER)), default="off")
-    parser.add_argument("--tools", metavar="A,B", type=_names, help="only these tools; 'none' for none")
+    parser.add_argument("--tools", metavar="A,B", type=_tool_names, help="only these tools; 'none' for none")
     parser.add_argument(
         "--max-turns",
         metavar="N",
-        type=_positive,
+        type=_positive_integer,
         default=DEFAULT_MAX_TURNS,
-        help=f"stop after this many answers (default {DEFAULT_MAX_TURNS})",
+        help=f"stop after this many turns (default {DEFAULT_MAX_TURNS})",
     )
 
 
-def _names(text: str) -> Sequence[str]:
+def _tool_names(text: str) -> Sequence[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     return [] if names == ["none"] else names
 
 
-def _positive(text: str) -> int:
+def _positive_integer(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
@@ -140,14 +232,14 @@ def _positive(text: str) -> int:
 
 
 class _NotYet(argparse.Action):
-    """Keeps the place of an option that is still to come."""
+    """Reserves the name of an option that is not implemented yet."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser.error(f"{self.option_strings[0]}: not yet; sessions are not kept on disk in this version")
 
 
 class _Version(argparse.Action):
-    """Looks the version up when asked: reading the metadata takes longer than all other options together."""
+    """Looks the version up only when asked: reading the metadata takes longer than parsing all options."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"{parser.prog} {version()}")
@@ -155,7 +247,7 @@ class _Version(argparse.Action):
 
 
 def version() -> str:
-    """The version that is installed."""
+    """The installed version."""
     import importlib.metadata
 
     try:

@@ -1,4 +1,4 @@
-"""Shows a run in a terminal, with rich: a subscriber for any program.
+"""Shows a run in a terminal with rich: a subscriber for any program.
 
 from agent.cli.render import RichRenderer
 
@@ -7,34 +7,36 @@ agent.subscribe(RichRenderer())
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 
+from agent.cli.display.clean_console import Cleaned, clean_segments
+from agent.cli.display.clean_text import unwrapped
 from agent.cli.display.view import RunView
 from agent.events import AgentEnd, AgentStart, Event
 
-# Smooth for a spinner and for reading along, and cheap: what is drawn is the open block only.
+# Smooth enough for a spinner and for reading along. Each frame draws only the open block.
 _FRAMES_PER_SECOND = 10
 
 
 class RichRenderer:
-    """Thinking dimmed, answers as Markdown while they stream, tool calls in a few lines, totals at the end.
+    """Shows thinking dimmed, answers as Markdown while they stream, tool calls in a few lines, and totals.
 
-    Finished parts are printed once and scroll away; only the last one is drawn again. That happens ten times
-    a second, so a delta costs about the same however long the answer is and however fast it comes. On a
-    console that is no terminal nothing is drawn twice. With `prompts`, what begins a run is shown as well.
+    Finished parts are printed once and scroll away; only the last one is redrawn, ten times a second, so the
+    cost per delta does not depend on the length or speed of the answer. On a console that is no terminal
+    nothing is redrawn. With `prompts`, the messages that begin a run are shown as well.
 
-    Threads: called on the agent's worker thread; a thread of its own draws from `agent_start` to
-    `agent_end`; `_lock` guards the view and the order of what is printed. When the terminal has gone,
+    Threads: called on the agent's worker thread; a thread of its own redraws from `agent_start` to
+    `agent_end`; `_lock` guards the view and the order of printed parts. When the terminal has gone,
     `on_closed` is called once and nothing more is printed. `on_retry` fits `Agent(on_retry=...)`.
     """
 
-    tells_errors = True
+    shows_errors = True
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class RichRenderer:
         on_closed: Callable[[], object] | None = None,
         view: RunView | None = None,
     ) -> None:
-        self.console = console or _Console(highlight=False)
+        self.console = console or _Console(file=unwrapped(sys.stdout), highlight=False)
         self.closed = False
         self.problem: Exception | None = None
         self._view = view or RunView(prompts=prompts)
@@ -68,11 +70,11 @@ class RichRenderer:
         self._guarded(lambda: self._show(self._view.feed(event), is_last))
 
     def on_retry(self, attempt: int, delay: float, error: str) -> None:
-        """Say in one line that a request is made again."""
+        """Report in one line that a failed request is sent again after `delay` seconds."""
         self._guarded(lambda: self._show(self._view.retry(attempt, delay, error)))
 
     def paint(self) -> None:
-        """Draw what still changes. Called by the renderer's own thread."""
+        """Redraw the part that still changes. Called by the renderer's own thread."""
         self._guarded(self._paint)
 
     def _guarded(self, show: Callable[[], None]) -> None:
@@ -87,7 +89,7 @@ class RichRenderer:
             self._on_closed()
 
     def _show(self, parts: list[RenderableType], is_last: bool = False) -> None:
-        """Print what is finished, on a terminal with the next frame: each printing draws that once more."""
+        """Print finished parts; on a terminal with the next frame, as each print redraws the live part."""
         self._finished += parts
         if is_last:
             self._end_live()
@@ -103,7 +105,7 @@ class RichRenderer:
     def _print_finished(self) -> None:
         finished, self._finished = self._finished, []
         if finished:
-            self.console.print(*finished, sep="\n")
+            self.console.print(Cleaned(finished), end="")
 
     def _frame(self) -> RenderableType:
         return Bottom([*self._view.live(), self._view.status()])
@@ -135,14 +137,14 @@ class RichRenderer:
 
 
 class _Console(Console):
-    """A console that leaves to us what follows when nobody reads it any more: rich would end the program."""
+    """A console that raises when the reader has gone; rich's own would end the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 class _Painter(threading.Thread):
-    """Calls `paint` at a steady rate until stopped."""
+    """A thread that calls `paint` at a steady rate until stopped."""
 
     def __init__(self, paint: Callable[[], object]) -> None:
         super().__init__(name="agent-renderer", daemon=True)
@@ -154,16 +156,16 @@ class _Painter(threading.Thread):
             self._paint()
 
     def stop(self) -> None:
-        """End it, and wait for that."""
+        """End the thread and wait for it."""
         self._stopped.set()
         if threading.current_thread() is not self:
             self.join()
 
 
 class Bottom:
-    """Renderables one above the other with an empty line between, of which the last lines are shown."""
+    """The last lines of renderables, each below an empty line: `rows` of them, 0 for all that fit."""
 
-    def __init__(self, parts: list[Any], rows: int = 0) -> None:
+    def __init__(self, parts: Sequence[RenderableType], rows: int = 0) -> None:
         self._parts = parts
         self._rows = rows
 
@@ -174,7 +176,7 @@ class Bottom:
             lines += [[], *console.render_lines(part, unbounded, pad=False)]
         # One row stays free: a terminal that is full to its last cell scrolls.
         rows = self._rows or max(1, options.size.height - 1)
-        for place, line in enumerate(lines[-rows:]):
-            if place:
+        for index, line in enumerate(lines[-rows:]):
+            if index:
                 yield Segment.line()
-            yield from line
+            yield from clean_segments(line)

@@ -1,4 +1,4 @@
-"""Numbers as people read them: tokens, money, durations."""
+"""Formats numbers for people: tokens, money, durations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def short_count(number: int) -> str:
 
 
 def money(dollars: float) -> str:
-    """Dollars with as many decimals as say something: $0.0004, $0.012, $1.50."""
+    """Dollars with as many decimals as are significant: $0.0004, $0.012, $1.50."""
     if dollars >= 1 or dollars == 0:
         return f"${dollars:.2f}"
     return f"${dollars:.4f}" if dollars < 0.01 else f"${dollars:.3f}"
 
 
 def duration(seconds: float) -> str:
-    """0.4s, 12s, 3m 05s, 2h 10m."""
+    """A number of seconds as 0.4s, 12s, 3m 05s, 2h 10m."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -36,14 +36,14 @@ def duration(seconds: float) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """What went in and what came out; of what went in, the share that was cached."""
+    """The input and output tokens, with the cached part of the input."""
     sent = usage.input + usage.cache_read + usage.cache_write
     cached = f" ({short_count(usage.cache_read)} cached)" if usage.cache_read else ""
     return f"{short_count(sent)} in{cached}, {short_count(usage.output)} out"
 
 
 def cost(usage: Usage) -> str:
-    """The money, or that nobody knows it: a price that is unknown is not zero."""
+    """The cost, or that it is unknown: an unknown price is not zero."""
     if usage.cost.total:
         return money(usage.cost.total)
     return UNKNOWN_COST if usage.total_tokens else money(0)

@@ -1,14 +1,14 @@
-"""Cuts Markdown that is still arriving into blocks: those that are complete, and the open one at the end.
+"""Splits streaming Markdown into complete blocks and the open one at the end.
 
-Each character is looked at once, however small the pieces are that it comes in. A block is what can be shown
-without what follows it: a paragraph, a heading, a whole fence of code, a whole list, a quotation, a table.
+Each character is scanned once, however small the pieces of text are. A block is what can be rendered without
+the text after it: a paragraph, a heading, a whole code fence, a whole list, a quotation, a table.
 """
 
 from __future__ import annotations
 
 import re
 
-# What a screen shows of the open block, so that drawing it costs the same however long it gets.
+# How much of the open block is drawn, so that a frame costs the same however long the block gets.
 TAIL_CHARACTERS = 4000
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
@@ -18,9 +18,9 @@ _INDENTED = re.compile(r"( {2,}|\t)")
 
 
 class MarkdownBlocks:
-    """Add pieces of text, take finished blocks. Not thread-safe.
+    """Takes pieces of text and returns the blocks that they complete. Not thread-safe.
 
-    `scanned` counts the characters that were looked at, for tests of the promise above.
+    `scanned` counts the scanned characters, for the test of the module's promise.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class MarkdownBlocks:
         self._lines: list[str] = []  # of the open block
         self._is_list = False
         self._is_fence = False
-        self._is_blank = False  # a list had an empty line: what comes next tells whether it goes on
-        self._closing: str | None = None  # inside a fence: what its last line begins with
+        self._is_blank = False  # a list had an empty line: the next line decides whether it goes on
+        self._closing: str | None = None  # inside a fence: the start of its closing line
         self._done: list[str] = []
 
     def add(self, text: str) -> list[str]:
-        """The blocks that this piece completes."""
+        """Add a piece of text; returns the blocks that it completes."""
         self.scanned += len(text)
         if "\n" not in text:
             self._pieces.append(text)
@@ -50,7 +50,7 @@ class MarkdownBlocks:
         return self._take()
 
     def end(self) -> list[str]:
-        """The blocks that remain; afterwards it is as new."""
+        """End the text; returns the remaining blocks and resets the state."""
         if self._pieces:
             last = "".join(self._pieces)
             self._pieces.clear()
@@ -61,11 +61,11 @@ class MarkdownBlocks:
 
     @property
     def tail(self) -> str:
-        """The open block or its last few thousand characters, fit to be shown alone."""
-        room = TAIL_CHARACTERS
-        pieces = _last(self._pieces, room, "")
-        room -= len(pieces)
-        lines = _last(self._lines, room, "\n") if room > 0 else ""
+        """The open block, or its last few thousand characters, in a form that can be rendered alone."""
+        left = TAIL_CHARACTERS
+        pieces = _last(self._pieces, left, "")
+        left -= len(pieces)
+        lines = _last(self._lines, left, "\n") if left > 0 else ""
         if self._is_fence and self._lines and not lines.startswith(self._lines[0]):
             lines = f"{self._lines[0]}\n{lines}"
         return f"{lines}\n{pieces}" if lines and pieces else lines or pieces
@@ -129,17 +129,17 @@ class MarkdownBlocks:
         self._is_list = self._is_fence = self._is_blank = False
 
 
-def _last(parts: list[str], room: int, joint: str) -> str:
-    """The last parts that fit, joined; of a single one that does not, its end."""
+def _last(parts: list[str], limit: int, separator: str) -> str:
+    """The last parts that fit into `limit` characters, joined; of a single longer one, its end."""
     taken: list[str] = []
     for part in reversed(parts):
-        if len(part) > room:
+        if len(part) > limit:
             if not taken:
-                taken.append(part[-room:])
+                taken.append(part[-limit:])
             break
         taken.append(part)
-        room -= len(part) + len(joint)
-    return joint.join(reversed(taken))
+        limit -= len(part) + len(separator)
+    return separator.join(reversed(taken))
 
 
 def _is_rule(line: str) -> bool:

@@ -1,12 +1,13 @@
-"""Shows a run as plain lines: answers as they stream, a line per tool call, a few lines of its result."""
+"""Shows a run as plain lines: answers while they stream, a line per tool call, a few lines of its result."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from agent.cli.display.amounts import duration
+from agent.cli.display.clean_text import clean, one_line
 from agent.events import (
     AutoResume,
     Event,
@@ -21,19 +22,17 @@ from agent.messages import AssistantMessage, ImageContent
 from agent.stream import TextDelta, TextEnd
 from agent.tools import ToolResult
 
-# A terminal obeys control characters; what a model or a file says must not command it, nor turn the direction
-# of writing so that a command reads as another.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _RESULT_LINES = 5
-_LINE = 160
 
 
 class PlainRenderer:
     """A subscriber that writes to a text stream. Called on the worker thread only.
 
-    `quiet` shows the answers alone. When nothing can be written any more, `on_closed` is called once and
-    nothing more is written.
+    `quiet` shows only the answers, and no retries. When the stream can't be written any more, `on_closed` is
+    called once and nothing more is written.
     """
+
+    shows_errors = False
 
     def __init__(
         self, out: TextIO, *, quiet: bool = False, err: TextIO | None = None, on_closed: Callable[[], object]
@@ -54,6 +53,11 @@ class PlainRenderer:
         except (OSError, ValueError) as error:  # ValueError: the stream object itself was closed
             self.closed, self.problem = True, error
             self._on_closed()
+
+    def on_retry(self, attempt: int, delay: float, error: str) -> None:
+        """Report on standard error that a failed request is sent again after `delay` seconds."""
+        if not self._quiet:
+            print(f"retry {attempt} in {duration(delay)}: {one_line(error)}", file=self._err, flush=True)
 
     def _show(self, event: Event) -> None:
         match event:
@@ -79,7 +83,7 @@ class PlainRenderer:
         lines = result.text.rstrip().split("\n")
         mark = "!" if is_error else "|"
         more = [f"... {len(lines) - _RESULT_LINES} more lines"] if len(lines) > _RESULT_LINES else []
-        # What went wrong stands at the end.
+        # The end of an error says what went wrong.
         shown = [*more, *lines[-_RESULT_LINES:]] if is_error else [*lines[:_RESULT_LINES], *more]
         for line in shown:
             self._line(f"  {mark} {one_line(line)}".rstrip())
@@ -103,7 +107,7 @@ class PlainRenderer:
 
 
 def title(arguments: Mapping[str, Any], hint: Any) -> str:
-    """The header of a call: the arguments its display hint names, else all of them, on one line."""
+    """The header of a call on one line: the arguments that its display hint names, else all of them."""
     shown = getattr(hint, "title_args", None)
     if shown:
         parts = [
@@ -117,14 +121,3 @@ def title(arguments: Mapping[str, Any], hint: Any) -> str:
 def _title_part(arg: Any, value: Any) -> str:
     text = f"/{value}/" if arg.style == "pattern" else str(value)
     return f"{arg.label} {text}" if arg.label else text
-
-
-def clean(text: str) -> str:
-    """The text without what a terminal would obey: all control characters but tabs and line feeds."""
-    return _CONTROL.sub("", text)
-
-
-def one_line(text: str) -> str:
-    """The text on one line, cut to fit."""
-    line = " ".join(clean(text.replace("\n", " ")).split()) if "\n" in text else clean(text)
-    return line if len(line) <= _LINE else line[: _LINE - 3] + "..."

@@ -1,4 +1,4 @@
-"""How one tool call looks: its header, what came back, and what it changed."""
+"""Renders one tool call: its header, its result, and the change it made."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agent.cli.display.amounts import duration
-from agent.cli.display.plain import clean
+from agent.cli.display.clean_text import clean
 from agent.messages import ImageContent
 from agent.tools import ToolResult
 
-# A screen holds several calls only if none takes more than a few lines; a change is read more closely.
+# A screen holds several calls only if each takes a few lines. A change is read more closely.
 RESULT_LINES = 6
 DIFF_LINES = 24
 _RUNNING_LINES = 3
-# No terminal is wider, and a line of a minified file has megabytes.
+# Wider than any terminal; a line of a minified file has megabytes.
 _LONGEST_LINE = 500
-_SLOW = 1.0  # seconds from which on it is worth saying how long a call took
+_SLOW = 1.0  # the duration of a call is shown from this many seconds on
 
 _TITLE_STYLES = {"path": "cyan", "pattern": "magenta", "accent": "bold"}
 _DIFF_STYLES = {"+": "green", "-": "red"}
@@ -39,23 +39,23 @@ def header(name: str, arguments: Mapping[str, Any], hint: Any, mark: Text, note:
 def finished_call(
     name: str, arguments: Mapping[str, Any], hint: Any, result: ToolResult, is_error: bool, seconds: float
 ) -> RenderableType:
-    """The header of a settled call and a few lines of what came of it."""
+    """The header of a finished call and a few lines of its result."""
     mark = Text("✗", "red") if is_error else Text("●", "green")
     note = duration(seconds) if seconds >= _SLOW else ""
     return Group(header(name, arguments, hint, mark, note), *_outcome(result, is_error, hint))
 
 
 def running_call(
-    name: str, arguments: Mapping[str, Any], hint: Any, mark: Text, seconds: float, said: str
+    name: str, arguments: Mapping[str, Any], hint: Any, mark: Text, seconds: float, progress: str
 ) -> RenderableType:
-    """The header of a call at work, and the last it reported."""
-    lines = said.rstrip().split("\n")[-_RUNNING_LINES:] if said.strip() else []
+    """The header of a running call, and its last progress."""
+    lines = progress.rstrip().split("\n")[-_RUNNING_LINES:] if progress.strip() else []
     note = duration(seconds) if seconds >= _SLOW else ""
     return Group(header(name, arguments, hint, mark, note), *(row(line, "dim") for line in lines))
 
 
 def _title(arguments: Mapping[str, Any], hint: Any) -> list[tuple[str, str, str]]:
-    """Label, text and style of what stands in the header."""
+    """Label, text and style of each argument in the header."""
     shown = getattr(hint, "title_args", None)
     if not shown:
         return [(f"{name}=", _on_one_line(value), "") for name, value in arguments.items()]
@@ -84,10 +84,10 @@ def _text(text: str, is_error: bool, hint: Any) -> list[Text]:
     lines = text.rstrip().split("\n")
     limit = min(getattr(hint, "result_max_lines", 0) or RESULT_LINES, RESULT_LINES)
     left = len(lines) - limit
-    if left <= 1:  # a line that says one is left out takes the room of that one
+    if left <= 1:  # a notice about one omitted line would be as long as that line
         return [row(line, style) for line in lines]
     more = row(f"... {left} more lines", "dim italic")
-    # Of an error and of a program's output, the end says what came of it.
+    # The end of an error and of a program's output is the informative part.
     if is_error or getattr(hint, "use_box", False):
         return [more, *(row(line, style) for line in lines[-limit:])]
     return [*(row(line, style) for line in lines[:limit]), more]
@@ -107,7 +107,7 @@ def _image(block: ImageContent) -> str:
 
 
 def row(line: str, style: str) -> Text:
-    """A line below a header, cut at the edge of the screen."""
+    """A line below a header, cut at the right edge of the screen."""
     line = clean(line[:_LONGEST_LINE].expandtabs(4))
     return Text("    " + line, style, no_wrap=True, overflow="ellipsis")
 

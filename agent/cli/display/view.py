@@ -1,6 +1,6 @@
-"""What a run looks like: from its events, what is printed once and what is still changing.
+"""Turns the events of a run into parts to print once and parts to redraw.
 
-No terminal is touched here, so the same view serves the printed run and the interactive one.
+It writes nothing itself, so the printed run and the interactive mode share it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from agent.cli.display import amounts
+from agent.cli.display.clean_text import clean, one_line
 from agent.cli.display.markdown import Block
 from agent.cli.display.markdown_blocks import MarkdownBlocks
-from agent.cli.display.plain import clean, one_line
 from agent.cli.display.tool_view import finished_call, running_call
 from agent.events import (
     AgentEnd,
@@ -42,28 +42,28 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINS_PER_SECOND = 10
 _THINKING = "dim italic"
 _PROMPT_LINES = 20
-# Arguments shorter than this are there before anybody can read that they come.
+# Arguments shorter than this arrive before a progress line could be read.
 _LONG_ARGUMENTS = 200
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call at work."""
+    """A running call."""
 
     name: str
     arguments: Mapping[str, Any]
     hint: Any
     started: float
-    said: str = ""
+    progress: str = ""
 
 
 class RunView:
-    """Feed it a run's events; print what `feed` returns, once, and draw what `live` returns, again and again.
+    """The view of one run after another: `feed` returns parts to print once, `live` the parts to redraw.
 
-    An event costs the length of what it brings; `live` costs the same however long the answer is. With
-    `prompts`, the messages that begin a run are shown too; those that come in on the way always are.
-    `describe` may add a note to a message that is shown, or say None to leave it out. Not thread-safe: feed
-    and draw under one lock.
+    An event costs the length of its text; `live` costs the same however long the answer is. With `prompts`,
+    the messages that begin a run are shown too; messages that enter during the run always are. `describe`
+    returns a note to show beside such a message, or None to hide it. Not thread-safe: feed and draw under
+    one lock.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RunView:
         self._calls: dict[str, _Call] = {}
         self._is_running = False
         self._is_first = True
-        self._waits = ""  # why nothing happens: a retry
+        self._retrying = ""  # the wait before a retry, as a status
         self._begin()
 
     def _begin(self) -> None:
@@ -94,21 +94,21 @@ class RunView:
         self._is_answering = False
         self._preparing = ("", 0)
 
-    # -- what is printed once --------------------------------------------------------------------------
+    # -- printed once ----------------------------------------------------------------------------------
 
     def feed(self, event: Event) -> list[RenderableType]:
-        """What this event completes, with an empty line before each part."""
+        """The parts that this event completes, each after an empty line."""
         if self._is_running and event.run_id != self._run_id:
             return []
         parts = self._update(event.stream_event) if type(event) is MessageUpdate else self._parts(event)
         return self.spaced(parts) if parts else parts
 
     def is_foreign(self, event: Event) -> bool:
-        """True for an event of a run inside the one that is shown."""
+        """True for an event of a run nested in the one that is shown."""
         return self._is_running and event.run_id != self._run_id
 
     def spaced(self, parts: Sequence[RenderableType]) -> list[RenderableType]:
-        """The parts, with an empty line before each."""
+        """The parts, each after an empty line."""
         spaced: list[RenderableType] = []
         for part in parts:
             if not self._is_first:
@@ -118,9 +118,9 @@ class RunView:
         return spaced
 
     def retry(self, attempt: int, delay: float, error: str) -> list[RenderableType]:
-        """A request failed and is made again after `delay` seconds."""
-        self._waits = f"trying again in {amounts.duration(delay)}"
-        return [self._again(f"retry {attempt} in {amounts.duration(delay)}", error)]
+        """The parts for a failed request that is sent again after `delay` seconds."""
+        self._retrying = f"trying again in {amounts.duration(delay)}"
+        return [self._retry_line(f"retry {attempt} in {amounts.duration(delay)}", error)]
 
     def _parts(self, event: Event) -> list[RenderableType]:
         match event:
@@ -137,14 +137,14 @@ class RunView:
             case ToolExecutionEnd():
                 return [self._tool_end(event)]
             case StreamRetry():
-                self._forget_open()
-                return [self._again("asking again", event.error_message)]
+                self._drop_open_blocks()
+                return [self._retry_line("asking again", event.error_message)]
             case AutoResume():
-                return [*self._flush(), self._again("going on", event.error_message)]
+                return [*self._flush(), self._retry_line("going on", event.error_message)]
             case ModelFallback():
-                self._forget_open()
+                self._drop_open_blocks()
                 model = event.to_model
-                return [self._again(f"going on with {model.provider}/{model.id}", event.error_message)]
+                return [self._retry_line(f"going on with {model.provider}/{model.id}", event.error_message)]
             case TurnEnd():
                 self._usage = event.usage
                 self._turns += event.message is not None
@@ -157,7 +157,7 @@ class RunView:
         return []
 
     def _update(self, event: Any) -> list[RenderableType]:
-        self._waits = ""
+        self._retrying = ""
         match event:
             case TextDelta():
                 thoughts = [] if self._is_answering else self._begin_answer()
@@ -193,16 +193,16 @@ class RunView:
     def _message_end(self, message: AssistantMessage) -> list[RenderableType]:
         parts = self._flush()
         self._preparing = ("", 0)
-        if not self._has_streamed and message.text:  # an answer that came whole
+        if not self._has_streamed and message.text:  # an answer without deltas
             blocks = MarkdownBlocks()
-            whole = blocks.add(clean(message.text)) + blocks.end()
-            parts += [Block(block) for block in whole]
+            complete = blocks.add(clean(message.text)) + blocks.end()
+            parts += [Block(block) for block in complete]
         return parts
 
     def _progress(self, event: ToolExecutionUpdate) -> None:
         call = self._calls.get(event.tool_call_id)
         if call is not None:
-            call.said = event.status_message or event.partial_result.text[-_LONG_ARGUMENTS * 4 :]
+            call.progress = event.status_message or event.partial_result.text[-_LONG_ARGUMENTS * 4 :]
 
     def _tool_end(self, event: ToolExecutionEnd) -> RenderableType:
         call = self._calls.pop(event.tool_call_id, None)
@@ -227,7 +227,7 @@ class RunView:
         words.append(amounts.duration(self._clock() - self._started))
         return Text(" · ".join(words), "dim")
 
-    def _again(self, what: str, error: str) -> Text:
+    def _retry_line(self, what: str, error: str) -> Text:
         return Text(f"↻ {what}: {one_line(error)}", "yellow")
 
     def _flush(self) -> list[RenderableType]:
@@ -240,15 +240,15 @@ class RunView:
     def _flush_thoughts(self) -> list[RenderableType]:
         return [_thought(block) for block in self._thoughts.end()]
 
-    def _forget_open(self) -> None:
+    def _drop_open_blocks(self) -> None:
         self._answer, self._thoughts = MarkdownBlocks(), MarkdownBlocks()
         self._is_answering = False
         self._preparing = ("", 0)
 
-    # -- what still changes ----------------------------------------------------------------------------
+    # -- redrawn ---------------------------------------------------------------------------------------
 
     def live(self) -> list[RenderableType]:
-        """The open block, the calls at work and, while the run lasts, a line that says what it does."""
+        """The open blocks, the running calls, and the size of long arguments that are still arriving."""
         parts: list[RenderableType] = []
         if tail := self._thoughts.tail:
             parts.append(_thought(tail))
@@ -258,7 +258,7 @@ class RunView:
         for call in tuple(self._calls.values()):
             seconds = now - call.started
             mark = Text(self._spin(seconds), "yellow")
-            parts.append(running_call(call.name, call.arguments, call.hint, mark, seconds, call.said))
+            parts.append(running_call(call.name, call.arguments, call.hint, mark, seconds, call.progress))
         name, size = self._preparing
         if size >= _LONG_ARGUMENTS:
             parts.append(Text(f"{self._spin(now)} {name}: {amounts.short_count(size)} characters", "dim"))
@@ -266,7 +266,7 @@ class RunView:
 
     @property
     def usage(self) -> Usage:
-        """What the run has used so far."""
+        """The usage of the run so far."""
         return self._usage
 
     @property
@@ -275,16 +275,16 @@ class RunView:
         return self._is_running
 
     def status(self) -> Text:
-        """One line: the spinner, what is going on, for how long, and what it took so far."""
+        """One line: a spinner, the current activity, the elapsed time, tokens and cost."""
         elapsed = self._clock() - self._started
-        words = [self._doing(), amounts.duration(elapsed) if elapsed >= 10 else f"{elapsed:.0f}s"]
+        words = [self._activity(), amounts.duration(elapsed) if elapsed >= 10 else f"{elapsed:.0f}s"]
         if self._usage.total_tokens:
             words += [amounts.tokens(self._usage), amounts.cost(self._usage)]
         return Text(f"{self._spin(elapsed)} {' · '.join(words)}", "dim", no_wrap=True, overflow="ellipsis")
 
-    def _doing(self) -> str:
-        if self._waits:
-            return self._waits
+    def _activity(self) -> str:
+        if self._retrying:
+            return self._retrying
         if self._calls:
             return f"running {', '.join(dict.fromkeys(call.name for call in self._calls.values()))}"
         if self._preparing[0]:
@@ -298,7 +298,7 @@ class RunView:
 
 
 def prompt_text(text: str, note: str = "") -> Text:
-    """What a person said, set off from the answers, and a note of ours."""
+    """A user message, set off from the answers, with a note behind it."""
     lines: Sequence[str] = clean(text).rstrip().split("\n")
     left = len(lines) - _PROMPT_LINES
     if left > 1:

@@ -1,15 +1,15 @@
 """`agent --acp`: serves an editor over the Agent Client Protocol, through its official Python package.
 
-Each session is an agent of its own. The protocol runs in an asyncio loop on the main thread; agents tell
-their events on their worker threads, which wait until each update is written: a slow editor slows the run,
-and no queue grows.
+Each session is an agent of its own. The protocol runs in an asyncio loop on the main thread. Agents emit
+their events on worker threads, which wait until each update is written: a slow editor slows the run, and no
+queue grows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import copy
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -22,9 +22,10 @@ from agent.agent import Agent
 from agent.cli.exit_codes import DONE
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.modes.acp_updates import Updates, call_update
+from agent.cli.options import RunOptions
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
 from agent.cli.setup.model_choice import choose_name, no_model_text
-from agent.cli.setup.open_agent import opened_agent
+from agent.cli.setup.open_agent import open_agent
 from agent.errors import AgentBusyError, ConfigurationError
 from agent.events import Event
 from agent.messages import ImageContent, TextContent, UserMessage
@@ -37,12 +38,12 @@ _STOP_REASONS = {
     "aborted": "cancelled",
 }
 _ANSWERS = {"allow": YES, "always": ALWAYS}
-# An image of the largest size that models take, and several files.
+# Enough for an image of the largest size that models accept, and several files.
 _LONGEST_MESSAGE = 64 * 1024 * 1024
 
 
-def run_acp(options: Any) -> int:
-    """Serve the editor on standard input and output until it closes them; the exit code."""
+def run_acp(options: RunOptions) -> int:
+    """Serve the editor on standard input and output until it closes them; returns the exit code."""
     try:
         import acp  # noqa: F401
     except ImportError:
@@ -50,7 +51,7 @@ def run_acp(options: Any) -> int:
             'agent --acp needs agent-client-protocol: pip install "steady-agent[acp]"'
         ) from None
     if options.prompt is not None or options.words or options.json or options.quiet or options.rpc:
-        raise ConfigurationError("--acp takes no prompt and no other form of output: the editor prompts")
+        raise ConfigurationError("--acp takes no prompt and no other output option: the editor sends prompts")
     if choose_name(options.model, os.environ) is None:
         raise ConfigurationError(no_model_text())
     editor = _Editor(options)
@@ -70,38 +71,38 @@ async def _serve(editor: _Editor) -> None:
 
     editor.loop = asyncio.get_running_loop()
     reader, writer = await acp.stdio_streams(limit=_LONGEST_MESSAGE)
-    sys.stdout = sys.stderr  # what anything prints must not come between the messages
+    sys.stdout = sys.stderr  # nothing else may print between the messages
     try:
-        served: Any = editor  # its methods take what they use, and the rest as keywords
+        served: Any = editor  # its methods name the parameters they use and take the rest as **_
         await acp.run_agent(served, writer, reader)
     finally:
         await asyncio.to_thread(editor.close)
 
 
 class _Session:
-    """A conversation of the editor."""
+    """A conversation of the editor, with its agent."""
 
-    def __init__(self, id: str, editor: _Editor, options: Any) -> None:
+    def __init__(self, id: str, editor: _Editor, options: RunOptions) -> None:
         self.id = id
         self._editor = editor
-        self._opened = ExitStack()
+        self._resources = ExitStack()
         self._updates = Updates(options.cwd)
-        self.agent: Agent = self._opened.enter_context(
-            opened_agent(options, tell=_note, ask=self._ask, approve="ask")
+        self.agent: Agent = self._resources.enter_context(
+            open_agent(options, notify=_notify, ask=self._ask, default_mode="ask")
         )
         self.agent.subscribe(self._on_event)
 
     def close(self) -> None:
-        self._opened.close()
+        self._resources.close()
 
     def _on_event(self, event: Event) -> None:
-        for update in self._updates.of(event):
+        for update in self._updates.for_event(event):
             if not self._editor.send(self.id, update):
                 self.agent.abort()
                 return
 
     def _ask(self, question: Question) -> Answer:
-        """Ask in the editor; an abort, or an editor that has gone, is a no."""
+        """Ask in the editor; the answer is no after an abort or when the editor has gone."""
         from acp.schema import PermissionOption
 
         options = [PermissionOption(option_id="allow", name="Allow", kind="allow_once")]
@@ -111,10 +112,10 @@ class _Session:
         options.append(PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
         self._editor.send(self.id, self._updates.announce(question.id, question.tool, question.arguments))
         connection = self._editor.connection
-        asking = connection.request_permission(
+        request = connection.request_permission(
             session_id=self.id, tool_call=call_update(self._updates, question), options=options
         )
-        future = self._editor.submit(asking)
+        future = self._editor.submit(request)
         forget = question.cancel.on_cancel(future.cancel)
         try:
             outcome = future.result().outcome
@@ -126,25 +127,25 @@ class _Session:
 
 
 class _Editor:
-    """Carries out the protocol's methods, on the loop; what may take time goes to a thread."""
+    """Implements the protocol's methods on the event loop; slow work goes to a thread."""
 
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: RunOptions) -> None:
         self._options = options
         self._sessions: dict[str, _Session] = {}
         self.connection: Any = None
 
     def on_connect(self, connection: Any) -> None:
-        """Called by the package with the side that talks to the editor."""
+        """Called by the package with the connection to the editor."""
         self.connection = connection
 
     def submit(self, work: Any) -> concurrent.futures.Future[Any]:
-        """Let the loop do it. From any thread but the loop's."""
+        """Run a coroutine on the event loop. From any thread but the loop's."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def send(self, session_id: str, update: Any) -> bool:
-        """Send an update and wait until it is written; False when the editor has gone."""
+        """Send an update and wait until it is written; returns False when the editor has gone."""
         try:
             self.submit(self.connection.session_update(session_id=session_id, update=update)).result()
         except (Exception, concurrent.futures.CancelledError):
@@ -166,7 +167,7 @@ class _Editor:
     # -- the protocol ----------------------------------------------------------------------------------
 
     async def initialize(self, protocol_version: int, **_: Any) -> Any:
-        """Say which version is spoken and what is understood."""
+        """Return the protocol version and the capabilities."""
         from acp import PROTOCOL_VERSION
         from acp.schema import AgentCapabilities, Implementation, InitializeResponse, PromptCapabilities
 
@@ -182,16 +183,15 @@ class _Editor:
         )
 
     async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> Any:
-        """Begin a conversation in a folder."""
+        """Start a conversation in a folder."""
         from acp.schema import NewSessionResponse
 
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
             raise _refused(f"cwd must be the absolute path of a folder, not {cwd}")
         if mcp_servers:
             names = ", ".join(str(server.name) for server in mcp_servers)
-            _note(f"agent: MCP servers are not used yet: {names}")
-        options = copy.copy(self._options)
-        options.cwd = cwd
+            _notify(f"agent: MCP servers are not used yet: {names}")
+        options = dataclasses.replace(self._options, cwd=cwd)
         id = f"session_{uuid4().hex}"
         try:
             self._sessions[id] = await asyncio.to_thread(_Session, id, self, options)
@@ -206,9 +206,9 @@ class _Editor:
 
         session = self._session(session_id)
         try:
-            run = session.agent.prompt(_message(prompt))
+            run = session.agent.prompt(_user_message(prompt))
         except AgentBusyError:
-            raise _refused("the session is at work on a prompt") from None
+            raise _refused("the session is still running a prompt") from None
         except ConfigurationError as error:
             raise _refused(str(error)) from None
         try:
@@ -227,7 +227,7 @@ class _Editor:
             self._sessions[session_id].agent.abort()
 
     async def close_session(self, session_id: str, **_: Any) -> None:
-        """Forget a conversation."""
+        """End a conversation."""
         session = self._session(session_id)
         del self._sessions[session_id]
         await asyncio.to_thread(session.close)
@@ -245,15 +245,15 @@ def _refused(text: str) -> Exception:
     return error
 
 
-def _message(prompt: Sequence[Any]) -> UserMessage:
+def _user_message(prompt: Sequence[Any]) -> UserMessage:
     blocks = [_block(block) for block in prompt]
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
-    # Text alone in the form that every model takes.
+    # Text alone goes as a string, which every model accepts.
     return UserMessage("\n".join(texts) if len(texts) == len(blocks) else blocks)
 
 
 def _block(block: Any) -> TextContent | ImageContent:
-    """A block of a prompt, for a model: files are given with their path, links by it."""
+    """A block of a prompt for the model: an embedded file with its path, a link as its path."""
     match block.type:
         case "text":
             return TextContent(block.text)
@@ -265,14 +265,14 @@ def _block(block: Any) -> TextContent | ImageContent:
             text = getattr(block.resource, "text", None)
             path = _path(block.resource.uri)
             return TextContent(path if text is None else f'<file path="{path}">\n{text}\n</file>')
-    raise _refused(f"content of type {block.type} is not understood")
+    raise _refused(f"content of type {block.type} is not supported")
 
 
 def _path(uri: str) -> str:
-    """The path of a file: URI; any other as it is."""
+    """The path of a `file:` URI; any other URI unchanged."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme == "file" else uri
 
 
-def _note(text: str) -> None:
+def _notify(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

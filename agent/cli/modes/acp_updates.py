@@ -1,4 +1,4 @@
-"""The events of a run as updates of the Agent Client Protocol."""
+"""Converts the events of a run into updates of the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from agent.cli.display.plain import one_line, title
+from agent.cli.display.clean_text import one_line
+from agent.cli.display.plain import title
 from agent.cli.permissions.gate import Question
 from agent.cli.permissions.planned_change import Change, planned_change
 from agent.events import (
@@ -36,14 +37,14 @@ _KINDS: dict[str, Any] = {
 
 
 class Updates:
-    """Makes updates of events; keeps what calls were announced and would change. For one thread."""
+    """Converts events; remembers the announced calls and their planned changes. Not thread-safe."""
 
     def __init__(self, cwd: str) -> None:
         self._cwd = cwd
         self._changes: dict[str, Change | None] = {}
 
-    def of(self, event: Event) -> list[Any]:
-        """The updates that tell of an event."""
+    def for_event(self, event: Event) -> list[Any]:
+        """The updates for an event."""
         import acp
 
         match event:
@@ -70,7 +71,7 @@ class Updates:
     def announce(
         self, id: str, tool: str, arguments: Mapping[str, Any], hint: Any = None, status: Any = "pending"
     ) -> Any:
-        """The update that tells of a call for the first time."""
+        """The update that announces a call."""
         import acp
         from acp.schema import ToolCallLocation
 
@@ -79,7 +80,7 @@ class Updates:
         locations = [ToolCallLocation(path=os.path.join(self._cwd, path))] if isinstance(path, str) else None
         return acp.start_tool_call(
             id,
-            title=f"{tool} {title(arguments if hint else _told(arguments), hint)}".strip(),
+            title=f"{tool} {title(arguments if hint else _main_arguments(arguments), hint)}".strip(),
             kind=_KINDS.get(tool, "other"),
             status=status,
             content=self.change(id) or None,
@@ -88,7 +89,7 @@ class Updates:
         )
 
     def change(self, id: str) -> list[Any]:
-        """The change that a call makes, as content of the call."""
+        """The change that a call would make, as content of the call."""
         import acp
 
         change = self._changes.get(id)
@@ -100,7 +101,7 @@ class Updates:
         import acp
 
         content = self.change(event.tool_call_id) if not event.is_error else []
-        self._changes.pop(event.tool_call_id, None)  # some servers give the next call the same id
+        self._changes.pop(event.tool_call_id, None)  # some servers reuse the id for the next call
         return acp.update_tool_call(
             event.tool_call_id,
             status="failed" if event.is_error else "completed",
@@ -109,7 +110,7 @@ class Updates:
 
 
 def call_update(updates: Updates, question: Question) -> Any:
-    """The call of a question as a request for permission shows it."""
+    """The call of a question, for a request for permission."""
     import acp
     from acp.schema import ToolCallUpdate
 
@@ -127,10 +128,10 @@ def call_update(updates: Updates, question: Question) -> Any:
     )
 
 
-def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that say what a call is about, where no display hint does."""
-    about = {key: arguments[key] for key in ("command", "path", "pattern") if key in arguments}
-    return about or dict(arguments)
+def _main_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that identify a call when there is no display hint."""
+    main = {key: arguments[key] for key in ("command", "path", "pattern") if key in arguments}
+    return main or dict(arguments)
 
 
 def _content(result: ToolResult) -> list[Any]:

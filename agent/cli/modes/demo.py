@@ -1,4 +1,4 @@
-"""`agent demo`: the coding agent repairs a small broken project, and the command checks the result itself."""
+"""`agent demo`: the agent repairs a small broken project, and the command verifies the result itself."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from agent.agent import Agent
 from agent.cli.exit_codes import DONE, FAILED
 from agent.cli.modes.demo_script import next_step
 from agent.cli.modes.prompt import run_agent, screen_renderer
-from agent.cli.setup.model_choice import choose_name, opened_model
-from agent.cli.setup.open_agent import chosen_tools
+from agent.cli.options import DemoOptions
+from agent.cli.setup.model_choice import choose_name, open_model
+from agent.cli.setup.open_agent import choose_tools
 from agent.cli.setup.system_prompt import build_system_prompt
 from agent.errors import ConfigurationError
 from agent.limits import Limits
@@ -26,15 +26,15 @@ from agent.models import Model
 from agent.stream import StreamFn
 from agent.testing import ScriptedModel
 
-# -B: a repaired file of the same size, written within the same second, would be taken for its old bytecode.
+# -B: the bytecode of a file is reused when a repair within the same second keeps the file's size.
 _TESTS = ("-B", "-m", "unittest", "discover")
 _TEST_SECONDS = 60.0
 _SCRIPT_TURNS = 20
 _SCRIPTED = "scripted"
 
 
-def run_demo(options: Any) -> int:
-    """Repair a copy of the project and run its tests; 0 when they pass, else 1."""
+def run_demo(options: DemoOptions) -> int:
+    """Repair a copy of the project and run its tests; returns 0 when they pass, else 1."""
     source = Path(options.project) if options.project else _broken_project()
     if not source.is_dir():
         raise ConfigurationError(f"--project: {source} is not a folder")
@@ -50,19 +50,19 @@ def run_demo(options: Any) -> int:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _repair_and_check(options: Any, source: Path, project: Path) -> int:
+def _repair_and_check(options: DemoOptions, source: Path, project: Path) -> int:
     command = shlex.join([sys.executable, *_TESTS])
     name = options.model or choose_name(None, os.environ) or _SCRIPTED
-    _say(f"A broken project, {source.name}, was copied to {project}.")
+    _print(f"A broken project, {source.name}, was copied to {project}.")
     if name == _SCRIPTED:
-        _say(
+        _print(
             "No key was found, so the model is scripted: it reads what the tools return and acts on it.\n"
-            "A real model gets the same task with --model PROVIDER/ID, or when OPENAI_API_KEY is set."
+            "A real model gets the same task with --model PROVIDER/ID, or when a provider's key is set."
         )
     else:
-        _say(f"The model is {name}.")
-    tools = chosen_tools(str(project), options.tools, ())
-    with _opened(name, options.base_url, command) as (model, stream_fn):
+        _print(f"The model is {name}.")
+    tools = choose_tools(str(project), options.tools, ())
+    with _open(name, options.base_url, command) as (model, stream_fn):
         agent = Agent(
             model,
             system_prompt=build_system_prompt(str(project), [tool.name for tool in tools]),
@@ -74,7 +74,7 @@ def _repair_and_check(options: Any, source: Path, project: Path) -> int:
         prompt = (
             f"A test of this project fails. Find out why and repair the code. Run the tests with:\n{command}"
         )
-        _say(f"Prompt: {prompt}\n")
+        _print(f"Prompt: {prompt}\n")
         code = run_agent(agent, prompt, screen_renderer(agent))
     if code not in (DONE, FAILED):
         return code
@@ -82,19 +82,19 @@ def _repair_and_check(options: Any, source: Path, project: Path) -> int:
 
 
 @contextmanager
-def _opened(name: str, base_url: str, command: str) -> Iterator[tuple[Model, StreamFn | None]]:
-    """The scripted model with its stream function, or a real one, which needs none of its own."""
+def _open(name: str, base_url: str, command: str) -> Iterator[tuple[Model, StreamFn | None]]:
+    """The scripted model with its stream function, or a real model, which needs none."""
     if name == _SCRIPTED:
         script = ScriptedModel(*[next_step(command)] * _SCRIPT_TURNS)
         yield script.model, script.stream
         return
-    with opened_model(name, base_url, os.environ) as model:
+    with open_model(name, base_url, os.environ) as model:
         yield model, None
 
 
 def _check(source: Path, project: Path, command: str) -> int:
-    """Run the tests ourselves, whatever the agent said, and show what it changed."""
-    _say(f"\nWhat the agent says is not proof. This command runs the tests itself: {command}")
+    """Run the tests, whatever the agent reported, and show what it changed."""
+    _print(f"\nThe agent's report is no proof. This command runs the tests itself: {command}")
     try:
         tests = subprocess.run(
             [sys.executable, *_TESTS],
@@ -108,11 +108,11 @@ def _check(source: Path, project: Path, command: str) -> int:
         output, passed = tests.stdout, tests.returncode == 0
     except subprocess.TimeoutExpired as error:
         output, passed = error.stdout or b"", False
-        _say(f"The tests did not end within {_TEST_SECONDS:g} seconds.")
-    _say(output.decode("utf-8", "replace").strip())
-    _say("\nThe change:")
-    _say(_changes(source, project) or "(nothing was changed)")
-    _say("\nRepaired: the tests pass." if passed else "\nNot repaired: the tests still fail.")
+        _print(f"The tests did not finish within {_TEST_SECONDS:g} seconds.")
+    _print(output.decode("utf-8", "replace").strip())
+    _print("\nThe change:")
+    _print(_changes(source, project) or "(nothing was changed)")
+    _print("\nRepaired: the tests pass." if passed else "\nNot repaired: the tests still fail.")
     return DONE if passed else FAILED
 
 
@@ -133,10 +133,10 @@ def _changes(source: Path, project: Path) -> str:
 
 
 def _broken_project() -> Path:
-    """The project to repair: part of the installed package, or of the checkout it runs from."""
+    """The project to repair: in the installed package, or in the checkout that runs."""
     installed = Path(__file__).parents[1] / "broken_project"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "examples" / "broken_project"
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)

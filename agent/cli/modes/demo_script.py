@@ -1,8 +1,8 @@
-"""The scripted model of the demo: reads what the tools really returned, and acts on it.
+"""The scripted model of the demo: reads the real tool results and acts on them.
 
-It knows one kind of fault, a number that is off by a factor, and nothing of the project: the failing test,
-the module, the name and the right value all come out of what `bash` and `read` answered. Take a tool away, or
-hide what it says, and it gives up as a model would.
+It knows one kind of fault, a number that is off by a factor, and nothing about the project: the failing test,
+the module, the name and the right value all come from the results of `bash` and `read`. Without a tool, or
+without its result, it gives up as a model would.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONSTANT = re.compile(r"^(\w+)( *= *)(-?\d[\d_]*(?:\.\d+)?)(?=\s|$)", re.MULTIL
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failing test as the test run told it."""
+    """A failing test, as the test run reported it."""
 
     test_file: str
     line: str
@@ -33,7 +33,7 @@ class _Failure:
 
 
 def next_step(test_command: str) -> Callable[[AgentContext], list[Any]]:
-    """What the model says next, as a function of what it was sent."""
+    """The next answer of the model, as a function of the request."""
 
     def step(context: AgentContext) -> list[Any]:
         history = _calls(context.messages)
@@ -59,8 +59,8 @@ def _after_tests(result: ToolResultMessage) -> list[Any]:
     failure = _failure(result.text)
     if failure is None:
         return [f"The tests fail in a way I do not understand:\n{result.text}"]
-    said = f"A test expected {failure.expected:g} and got {failure.got:g}. I look at the test."
-    return [said, tool_call("read", {"path": failure.test_file})]
+    text = f"A test expected {failure.expected:g} and got {failure.got:g}. I look at the test."
+    return [text, tool_call("read", {"path": failure.test_file})]
 
 
 def _after_reading(call: ToolCall, result: ToolResultMessage, failure: _Failure | None) -> list[Any]:
@@ -101,7 +101,7 @@ def _failure(output: str) -> _Failure | None:
 
 
 def _module_under_test(test: str, failure: _Failure) -> str | None:
-    """The file that holds the function which the failing line calls."""
+    """The file of the function that the failing line calls."""
     for imported in _IMPORT.finditer(test):
         if any(f"{name.strip()}(" in failure.line for name in imported[2].split(",")):
             return imported[1].replace(".", "/") + ".py"
@@ -109,7 +109,7 @@ def _module_under_test(test: str, failure: _Failure) -> str | None:
 
 
 def _repair(source: str, failure: _Failure) -> tuple[str, str] | None:
-    """The line of the constant that the called function uses, as it is and as it should be."""
+    """The line of the constant that the called function uses, as it is and repaired."""
     called = re.search(r"(\w+)\(", failure.line.partition("(")[2])
     body = re.search(rf"def {called[1]}\(.*?(?=\ndef |\Z)", source, re.DOTALL) if called else None
     if body is None or failure.got == 0:

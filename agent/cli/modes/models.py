@@ -1,24 +1,25 @@
-"""`agent models [PATTERN]`: the catalogue, one model per line."""
+"""`agent models [PATTERN]`: prints the known models, one per line."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from agent.cli.display.amounts import short_count
+from agent.cli.options import ModelsOptions
 from agent.model_list import catalogue_source, known_models
 from agent.models import Model
+from agent.usage import ModelCost
 
 _HEAD = ("model", "context", "output", "$/M in", "$/M out", "cached", "images", "thinking")
 
 
-def run_models(options: Any) -> int:
-    """Print the models whose name holds the pattern; 0 when there are any, else 1."""
+def run_models(options: ModelsOptions) -> int:
+    """Print the models whose name contains the pattern; returns 0 when there are any, else 1."""
     pattern = options.pattern.lower()
     found = {name: model for name, model in known_models().items() if pattern in name.lower()}
     if not found:
-        print(f"agent: no model of the catalogue has {options.pattern!r} in its name", file=sys.stderr)
+        print(f"agent: no known model has {options.pattern!r} in its name", file=sys.stderr)
         return 1
     for line in _table([_HEAD, *(model_row(name, found[name]) for name in sorted(found))]):
         print(line)
@@ -29,7 +30,7 @@ def run_models(options: Any) -> int:
 
 
 def model_row(name: str, model: Model) -> Sequence[str]:
-    """The cells of one line."""
+    """The cells of one row."""
     cost = model.cost
     prices = ("unknown",) * 3 if cost is None else (_price(cost.input), _price(cost.output), _cached(cost))
     levels = [level for level in model.available_thinking_levels if level != "off"]
@@ -48,18 +49,18 @@ def _price(dollars: float) -> str:
     return f"{dollars:.4f}".rstrip("0").ljust(len(f"{dollars:.2f}"), "0")
 
 
-def _cached(cost: Any) -> str:
+def _cached(cost: ModelCost) -> str:
     return _price(cost.cache_read) if cost.cache_read else "-"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as they must be; numbers to the right."""
+    """The rows in columns of equal width, numbers aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     right = range(1, 6)
     return [
         "  ".join(
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]

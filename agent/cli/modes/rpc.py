@@ -1,7 +1,7 @@
-"""`agent --rpc`: another program works with the agent over standard input and output, in lines of JSON.
+"""`agent --rpc`: serves another program over standard input and output, in lines of JSON.
 
-docs/rpc.md describes the protocol. Each line that comes in is a command and gets one response with its id;
-between the responses stand the events of runs, as `--json` writes them, and requests for approval.
+docs/rpc.md describes the protocol. Each input line is a command and gets one response with its id; between
+the responses come the events of runs, as `--json` writes them, and requests for approval.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from agent.agent import Agent
 from agent.cli.display.json_lines import VERSION, event_line
 from agent.cli.exit_codes import DONE, FAILED
 from agent.cli.interrupts import abort_on_signals
+from agent.cli.options import RunOptions
 from agent.cli.permissions.gate import NO, Answer, Question
-from agent.cli.setup.model_choice import opened_model
-from agent.cli.setup.open_agent import opened_agent
+from agent.cli.setup.model_choice import open_model
+from agent.cli.setup.open_agent import open_agent
 from agent.errors import AgentBusyError, AgentError, ConfigurationError
 from agent.events import Event
 from agent.messages import ImageContent, Message, message_to_json, usage_to_json
 from agent.thinking import THINKING_LADDER
 
-# Room for several images of the largest size that models take.
+# Enough for several images of the largest size that models accept.
 _LONGEST_LINE = 64 * 1024 * 1024
 
 
-def run_rpc(options: Any) -> int:
-    """Serve commands until standard input ends and the run with it, or until `quit`; the exit code."""
+def run_rpc(options: RunOptions) -> int:
+    """Serve commands until `quit`, or until standard input and the run have ended; returns the exit code."""
     if options.prompt is not None or options.words or options.json or options.quiet:
-        raise ConfigurationError("--rpc takes no prompt and no other form of output: prompts are commands")
+        raise ConfigurationError("--rpc takes no prompt and no other output option: prompts are commands")
     out = Lines(sys.stdout)
-    sys.stdout = sys.stderr  # what anything prints must not come between the lines
+    sys.stdout = sys.stderr  # nothing else may print between the lines
     try:
         approvals = _Approvals(out)
-        with opened_agent(options, tell=_note, ask=approvals.ask) as agent:
+        with open_agent(options, notify=_notify, ask=approvals.ask) as agent:
             out.on_closed = agent.abort
             with abort_on_signals(agent.abort), ExitStack() as models:
                 server = _Server(agent, options, out, approvals, models)
@@ -50,7 +51,10 @@ def run_rpc(options: Any) -> int:
 
 
 class Lines:
-    """Writes objects as lines, from any thread, each whole. `on_closed` is called once nobody reads."""
+    """Writes objects as lines, each in one piece, from any thread.
+
+    When the reader has gone, `on_closed` is called once and nothing more is written.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -70,13 +74,13 @@ class Lines:
                 return
         except (OSError, ValueError):
             self.closed = True
-        with suppress(OSError):  # or the interpreter tries to write the rest at exit, and complains
+        with suppress(OSError):  # or the interpreter's flush at exit fails again
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
         self.on_closed()
 
 
 class _Refused(Exception):
-    """A command that is not carried out: a code for programs and a text for people."""
+    """A refused command: a code for programs and a text for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -84,7 +88,10 @@ class _Refused(Exception):
 
 
 class _Approvals:
-    """Questions that wait for an `approve`. Threads: asked on the worker, answered on the main thread."""
+    """Questions that wait for an `approve`.
+
+    Threads: asked on worker threads, answered on the main thread; `_lock` guards the open questions.
+    """
 
     def __init__(self, out: Lines) -> None:
         self._out = out
@@ -93,7 +100,7 @@ class _Approvals:
         self._ended = False
 
     def ask(self, question: Question) -> Answer:
-        """Send the question and wait for its answer, an abort or the end of the commands."""
+        """Send the question and wait for an answer, an abort or the end of the input."""
         answered, answers = threading.Event(), list[Answer]()
         with self._lock:
             if self._ended:
@@ -119,7 +126,7 @@ class _Approvals:
         return answers[0] if answers else NO
 
     def answer(self, call_id: str, answer: Answer) -> None:
-        """Answer a question; raises _Refused when none of that id waits."""
+        """Answer a question; raises _Refused when no call of that id is waiting."""
         with self._lock:
             waiting = self._open.pop(call_id, None)
         if waiting is None:
@@ -128,7 +135,7 @@ class _Approvals:
         waiting[0].set()
 
     def end(self) -> None:
-        """Nobody answers any more: what waits is refused, and so is what comes."""
+        """Refuse the waiting questions and all later ones: no answer can arrive any more."""
         with self._lock:
             self._ended = True
             waiting = list(self._open.values())
@@ -136,23 +143,23 @@ class _Approvals:
             answered.set()
 
     def ids(self) -> list[str]:
-        """The calls that wait for an answer."""
+        """The ids of the calls that wait for an answer."""
         with self._lock:
             return list(self._open)
 
 
 class _Server:
-    """Carries out commands, one after the other, on the main thread."""
+    """Executes commands, one after the other, on the main thread."""
 
     def __init__(
-        self, agent: Agent, options: Any, out: Lines, approvals: _Approvals, models: ExitStack
+        self, agent: Agent, options: RunOptions, out: Lines, approvals: _Approvals, models: ExitStack
     ) -> None:
         self._agent = agent
         self._options = options
         self._out = out
         self._approvals = approvals
         self._models = models
-        self._only: frozenset[str] | None = None
+        self._event_types: frozenset[str] | None = None
         self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
             "prompt": self._prompt,
             "steer": self._steer,
@@ -165,47 +172,47 @@ class _Server:
             "events": self._events,
             "quit": self._quit,
         }
-        self._quits = False
+        self._is_quitting = False
 
     def serve(self, source: BinaryIO) -> None:
-        """Until the lines end, and then the run; or until `quit`."""
+        """Execute commands until `quit`, or until the input and then the run have ended."""
         self._out.write({"type": "ready", "version": VERSION, "cwd": self._options.cwd})
         for line in _lines(source):
             self._serve_line(line)
-            if self._quits or self._out.closed:
+            if self._is_quitting or self._out.closed:
                 return
         self._approvals.end()
         self._agent.wait_for_idle()
 
     def on_event(self, event: Event) -> None:
-        """Write an event, unless it is not asked for."""
-        if self._only is None or event.type in self._only:
+        """Write an event if its type is selected."""
+        if self._event_types is None or event.type in self._event_types:
             self._out.write(event_line(event))
 
     def _serve_line(self, line: bytes | None) -> None:
         command: Any = {}
         try:
-            command = _parsed(line)
-            result = self._carry_out(command)
+            command = _parse(line)
+            result = self._execute(command)
         except _Refused as refusal:
             self._respond(command, error={"code": refusal.code, "message": str(refusal)})
         except AgentBusyError as error:
             self._respond(command, error={"code": "busy", "message": str(error)})
         except AgentError as error:
             self._respond(command, error={"code": "invalid", "message": str(error)})
-        except Exception as error:  # a fault of ours is told as well: the other side must not wait for ever
+        except Exception as error:  # a bug is reported too: the client must not wait for ever
             text = f"{type(error).__name__}: {error}"
             self._respond(command, error={"code": "internal", "message": text})
         else:
             self._respond(command, result=result or {})
 
-    def _carry_out(self, command: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _execute(self, command: Mapping[str, Any]) -> dict[str, Any] | None:
         name = command.get("type")
-        carry_out = self._commands.get(name) if isinstance(name, str) else None
-        if carry_out is None:
+        execute = self._commands.get(name) if isinstance(name, str) else None
+        if execute is None:
             known = ", ".join(self._commands)
             raise _Refused("unknown_command", f"no command {name!r}; type is one of {known}")
-        return carry_out(command)
+        return execute(command)
 
     def _respond(self, command: Any, **outcome: Any) -> None:
         about = {key: command.get(key) if isinstance(command, dict) else None for key in ("id", "type")}
@@ -262,7 +269,7 @@ class _Server:
     def _set_model(self, command: Mapping[str, Any]) -> dict[str, Any]:
         name = _field(command, "model", str)
         base_url = _field(command, "base_url", str, "")
-        self._agent.model = self._models.enter_context(opened_model(name, base_url, os.environ))
+        self._agent.model = self._models.enter_context(open_model(name, base_url, os.environ))
         return {"model": name}
 
     def _set_thinking(self, command: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,14 +283,14 @@ class _Server:
         only = command.get("only")
         if only is not None and not (isinstance(only, list) and all(isinstance(kind, str) for kind in only)):
             raise _Refused("invalid", "only must be a list of event types, or null for all")
-        self._only = None if only is None else frozenset(only)
+        self._event_types = None if only is None else frozenset(only)
 
     def _quit(self, command: Mapping[str, Any]) -> None:
-        self._quits = True
+        self._is_quitting = True
 
 
 def _lines(source: BinaryIO) -> Iterator[bytes | None]:
-    """The lines that hold anything; None for one that is too long, which is skipped to its end."""
+    """The lines that are not blank; None for one that is too long, which is skipped to its end."""
     while line := source.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
             while line and not line.endswith(b"\n"):
@@ -293,13 +300,13 @@ def _lines(source: BinaryIO) -> Iterator[bytes | None]:
             yield line
 
 
-def _parsed(line: bytes | None) -> dict[str, Any]:
+def _parse(line: bytes | None) -> dict[str, Any]:
     if line is None:
         raise _Refused("malformed", f"a line is at most {_LONGEST_LINE} bytes long")
     try:
         command = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _Refused("malformed", f"the line is no JSON: {error}") from None
+        raise _Refused("malformed", f"the line is not JSON: {error}") from None
     if not isinstance(command, dict):
         raise _Refused("malformed", "a command is a JSON object")
     return command
@@ -332,5 +339,5 @@ def _message(message: Message) -> dict[str, Any]:
     return data
 
 
-def _note(text: str) -> None:
+def _notify(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

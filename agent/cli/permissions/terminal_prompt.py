@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agent.cli.display.plain import clean
+from agent.cli.display.clean_text import clean
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Ask, Question
 
 # The call, the change and the line with the keys fit on one screen.

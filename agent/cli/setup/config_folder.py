@@ -1,4 +1,4 @@
-"""Where a person keeps what holds for all their projects."""
+"""The folder of the user's own configuration, which applies to all projects."""
 
 from __future__ import annotations
 

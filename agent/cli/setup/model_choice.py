@@ -1,4 +1,4 @@
-"""Which model a command uses: the flag, the environment, or the first provider with a key."""
+"""Chooses the model of a command: the option, the environment, or the first provider with a key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCAL = "local/smollm2"
 
 
 def choose_name(flag: str | None, environ: Mapping[str, str]) -> str | None:
-    """The name of the model to use, or None when nothing says so."""
+    """The name of the model to use, or None when no option, variable or key determines one."""
     named = flag or environ.get("AGENT_MODEL")
     if named:
         return named
@@ -24,7 +24,7 @@ def choose_name(flag: str | None, environ: Mapping[str, str]) -> str | None:
 
 
 def no_model_text() -> str:
-    """What to say when no model can be chosen: the variables to set, and what needs none."""
+    """The error text for when no model can be chosen: which variables to set, and what needs no key."""
     usable = [entry for entry in PROVIDERS.values() if entry.default_model and entry.key_variables]
     variables = ", ".join(entry.key_variables[0] for entry in usable)
     return (
@@ -34,10 +34,10 @@ def no_model_text() -> str:
 
 
 @contextmanager
-def opened_model(name: str, base_url: str, environ: Mapping[str, str]) -> Iterator[Model]:
+def open_model(name: str, base_url: str, environ: Mapping[str, str]) -> Iterator[Model]:
     """The model of that name; a local one is served while the context lasts.
 
-    The server is `base_url`, else `<PROVIDER>_BASE_URL`, else the provider's own.
+    The base URL is `base_url`, else `<PROVIDER>_BASE_URL`, else the provider's own.
     """
     provider = name.partition("/")[0]
     base_url = base_url or environ.get(f"{provider.upper()}_BASE_URL", "")

@@ -1,4 +1,4 @@
-"""Reads what is piped in."""
+"""Reads piped standard input."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import stat
 import sys
 from typing import TextIO
 
-# A pipe that stays silent so long was perhaps left open by mistake: say what is being waited for.
-_PATIENCE = 3.0
+# A pipe that stays silent for this long, in seconds, was perhaps left open by mistake: report the wait.
+_REPORT_AFTER = 3.0
 
 
 def read_standard_input(stdin: TextIO | None) -> str:
     """All of standard input when it is a pipe, a file or a socket; empty for a terminal or none at all.
 
-    A silent pipe is waited for, with a line on standard error that says so.
+    Waits for a silent pipe, after a line on standard error about the wait.
     """
     try:
         if stdin is None or stdin.closed or stdin.isatty():
@@ -26,7 +26,7 @@ def read_standard_input(stdin: TextIO | None) -> str:
         return ""
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
         return ""
-    if os.name == "posix" and not select.select([descriptor], [], [], _PATIENCE)[0]:
+    if os.name == "posix" and not select.select([descriptor], [], [], _REPORT_AFTER)[0]:
         print(
             "agent: waiting for standard input (use </dev/null if there is none)", file=sys.stderr, flush=True
         )

@@ -1,6 +1,6 @@
-"""The system prompt of the command: short, and the same bytes for the same folder and tools.
+"""The system prompt of the command: short, and byte-identical for the same folder and tools.
 
-No date and no time: a prompt that changes makes every provider's cache useless.
+It holds no date or time: a prompt that changes invalidates every provider's cache.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _CODING = """\
-You are a coding agent at work in a user's project. You do the task yourself, with the tools, to the end.
+You are a coding agent working in a user's project. Complete the task yourself, using the tools.
 
-- Look before you act: read the code that matters, run what can be run, trust what you see.
-- Make the smallest change that solves the problem, in the style of the code around it.
-- Afterwards check it: run the tests or the program. Report what you ran and what it said; claim nothing else.
+- Look before you act: read the relevant code, run what can be run, and rely on what you see.
+- Make the smallest change that solves the problem, in the style of the surrounding code.
+- Then check it: run the tests or the program. Report what you ran and its result; claim nothing else.
 - When a tool fails, read its message: it says what to try. Do not repeat the same failing call.
-- Ask only when the task can't be understood; otherwise decide, and say what you decided.
-- Answer briefly, in plain words, in the user's language. File names are relative to the working directory."""
+- Ask only if the task cannot be understood; otherwise decide, and say what you decided.
+- Answer briefly and plainly, in the user's language. File names are relative to the working directory."""
 
 
 _CONTEXT = (
-    "What follows are instructions of the user and of the project. Keep to them; where two disagree, the "
-    "later one is closer to the work and holds."
+    "The following files hold instructions of the user and of the project. Follow them; where two disagree, "
+    "the later one takes precedence."
 )
 
 
@@ -31,10 +31,10 @@ def build_system_prompt(
     append: str = "",
     context_files: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The prompt for a working directory and the names of the tools at hand.
+    """The prompt for a working directory and the names of the available tools.
 
-    `base` replaces our own text, `append` is added at the end. `context_files` are pairs of a path and a
-    text, and stand before that, in the order given.
+    `base` replaces the built-in text and `append` is added at the end. `context_files` are pairs of a path
+    and a text; they come before `append`, in the given order.
     """
     parts = [base or _CODING, f"Working directory: {cwd}"]
     if tools:

@@ -1,20 +1,19 @@
 """`agent` alone on a terminal: the interactive mode. Needs the extra `tui`.
 
-Until its prompt is on screen nothing is loaded but prompt_toolkit and what reads the command line: `app`,
-`keys`, `completion` and `commands` import no agent and no rich. The rest comes with `session`, on a thread.
+Until its prompt is on the screen only prompt_toolkit and the option parser are loaded: `app` and the modules
+it imports at the top import neither the agent nor rich. The rest is loaded with `session`, on a thread.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+from agent.cli.options import RunOptions
 from agent.errors import ConfigurationError
 
 
-def run_interactive(options: Any) -> int:
-    """Talk with the agent until the person leaves; the exit code.
+def run_interactive(options: RunOptions) -> int:
+    """Run the interactive mode until the user leaves; returns the exit code.
 
-    Raises ConfigurationError when the extra is missing or the options ask for what there is not.
+    Raises ConfigurationError when the extra is missing, or for an unknown model or tool.
     """
     try:
         import prompt_toolkit  # noqa: F401

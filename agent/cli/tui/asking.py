@@ -1,4 +1,4 @@
-"""Questions of the permissions, asked where the person types."""
+"""Approval questions in the interactive mode, answered at the input line."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from agent.cli.display.plain import clean
+from agent.cli.display.clean_text import clean
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
 from agent.cli.permissions.terminal_prompt import body, headline
 
-# Who was typing when the question came means these letters for the line.
-_UNREAD_SECONDS = 0.4
+# Letters typed within this time after a question appeared are text: the user had not seen it yet.
+_GRACE_SECONDS = 0.4
 _STYLES = {"+": "green", "-": "red"}
 _ANSWERS = {"y": YES, "n": NO, "a": ALWAYS}
 
 
 class Asking:
-    """Puts one question at a time, and waits for its answer.
+    """Asks one question at a time and waits for its answer.
 
     Threads: `ask` is called on a run's threads and waits there; the terminal's thread reads `hint` and
-    answers. `show(parts)` prints and may be called from both.
+    answers. `_one` admits one question at a time. `show(parts)` prints and may be called from both.
     """
 
     def __init__(self, show: Callable[[Sequence[RenderableType]], None]) -> None:
@@ -35,7 +35,7 @@ class Asking:
         self._answered = threading.Event()
 
     def ask(self, question: Question) -> Answer:
-        """The answer; no, when the run is aborted meanwhile."""
+        """Ask and return the answer; no when the run is aborted meanwhile."""
         with self._one:
             self._answer = NO
             self._answered.clear()
@@ -48,13 +48,13 @@ class Asking:
             finally:
                 remove()
                 self._question = None
-            said = self._answer
-            self._show([Text("  allowed" if said.allowed else "  refused", "dim")])
-            return said
+            answer = self._answer
+            self._show([Text("  allowed" if answer.allowed else "  refused", "dim")])
+            return answer
 
     @property
     def hint(self) -> str:
-        """What the person can do now; empty when nothing is asked."""
+        """The possible answers to the open question; empty when there is none."""
         question = self._question
         if question is None:
             return ""
@@ -62,9 +62,9 @@ class Asking:
         return f"y yes · n no{always} · or say what to do instead"
 
     def key(self, key: str) -> bool:
-        """Answer by one key; False when it is none, or was typed before anybody could read the question."""
+        """Answer with one key; returns False when the key is no answer, or was typed too early to be one."""
         question = self._question
-        if question is None or key not in _ANSWERS or time.monotonic() < self._since + _UNREAD_SECONDS:
+        if question is None or key not in _ANSWERS or time.monotonic() < self._since + _GRACE_SECONDS:
             return False
         if key == "a" and not question.rules:
             return False
@@ -72,7 +72,7 @@ class Asking:
         return True
 
     def refuse(self, reason: str) -> bool:
-        """Answer no, and tell the model why; False when nothing is asked."""
+        """Answer no, with a reason for the model; returns False when no question is open."""
         if self._question is None:
             return False
         self._settle(Answer(False, reason=reason))

@@ -1,22 +1,22 @@
-"""The /commands: their names and what they are for. What they do is in `session` and `app`."""
+"""The names and descriptions of the /commands and keys. `slash_commands` executes the commands."""
 
 from __future__ import annotations
 
 import re
 
 COMMANDS: dict[str, str] = {
-    "/model": "show the model, or take another: /model provider/id",
+    "/model": "show the model, or use another: /model provider/id",
     "/thinking": "show the thinking level, or set it: /thinking high",
     "/tools": "list the tools",
-    "/cost": "what this conversation has used",
+    "/cost": "show the tokens and the cost of this conversation",
     "/copy": "copy the last answer",
-    "/clear": "forget the conversation",
+    "/clear": "clear the conversation",
     "/help": "keys and commands",
     "/quit": "leave",
 }
 NOT_YET: dict[str, str] = {
-    "/resume": "go on with an earlier conversation (not yet)",
-    "/continue": "go on with the last conversation (not yet)",
+    "/resume": "continue an earlier conversation (not yet)",
+    "/continue": "continue the last conversation (not yet)",
     "/tree": "show the branches of this conversation (not yet)",
 }
 
@@ -24,7 +24,7 @@ KEYS = """\
 Enter          send; while the agent works: steer it, before its next step
 Alt+Enter      while it works: queue a follow-up, for when it is done; else a new line
 Ctrl+J, \\Enter a new line
-Esc            stop the agent; what is queued comes back to the line
+Esc            stop the agent; queued messages return to the line
 Alt+Up         take the last queued message back (also Up, on an empty line)
 Shift+Tab      next thinking level
 Tab            complete @files and /commands
@@ -36,24 +36,24 @@ Ctrl+C twice   leave (once: stop the agent, or empty the line); Ctrl+D on an emp
 
 WELCOME = "/help lists the keys and the commands"
 
-_LOOKS_LIKE_ONE = re.compile(r"/[A-Za-z]+")
-# High enough that most paths of one word go to the model, low enough for a letter lost or two changed.
+_ONE_WORD = re.compile(r"/[A-Za-z]+")
+# High enough that most paths of one word go to the model, low enough for one missing or two wrong letters.
 _LIKENESS = 0.6
 
 
 def meant_command(line: str) -> str | None:
-    """The command that a line of one word nearly is: `/model` for `/modl`."""
-    from difflib import get_close_matches  # only a slip needs it
+    """The command that a line of one word probably means: `/model` for `/modl`; else None."""
+    from difflib import get_close_matches  # needed for a misspelt command only
 
     word = line.strip()
-    if not _LOOKS_LIKE_ONE.fullmatch(word):
+    if not _ONE_WORD.fullmatch(word):
         return None
     near = get_close_matches(word.lower(), COMMANDS | NOT_YET, n=1, cutoff=_LIKENESS)
     return near[0] if near else None
 
 
 def help_text() -> str:
-    """What `/help` says."""
+    """The text of `/help`."""
     width = max(map(len, COMMANDS)) + 2
     rows = [f"{name:<{width}}{what}" for name, what in (COMMANDS | NOT_YET).items()]
     return "\n".join([KEYS, "", *rows])

@@ -11,14 +11,14 @@ from prompt_toolkit.document import Document
 from agent.cli.tui.commands import COMMANDS, NOT_YET
 from agent.thinking import THINKING_LADDER
 
-# A menu of more is not read, and a tree of more files is not walked to the end for one.
+# A longer menu is of no use, and walking a larger tree takes too long for one.
 _MOST_SHOWN = 50
 _MOST_FILES = 50_000
 _FRESH_SECONDS = 5.0
 
 
 class PromptCompleter(Completer):
-    """Completes the word before the cursor. Runs on a thread of its own, since a walk takes its time."""
+    """Completes the word before the cursor. Runs on a thread of its own, since a walk takes time."""
 
     def __init__(self, cwd: str) -> None:
         self._cwd = cwd
@@ -26,7 +26,7 @@ class PromptCompleter(Completer):
         self._walked = float("-inf")
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """What may stand there instead."""
+        """The completions of the word before the cursor."""
         line = document.text_before_cursor
         if line.startswith("/") and "\n" not in line:
             command, space, argument = line.partition(" ")
@@ -51,8 +51,10 @@ class PromptCompleter(Completer):
         wanted = word[1:].lower()
         names = self._known_files()
         found = [name for name in names if wanted in name.lower()]
-        # Of many, those whose own name begins so come first, and short ones before long ones.
-        found.sort(key=lambda name: (not _base(name).lower().startswith(_base(wanted)), len(name), name))
+        # Files whose own name starts with the word come first, and shorter paths before longer ones.
+        found.sort(
+            key=lambda name: (not _file_name(name).lower().startswith(_file_name(wanted)), len(name), name)
+        )
         for name in found[:_MOST_SHOWN]:
             text = f'@"{name}"' if " " in name else f"@{name}"
             yield Completion(text, -len(word), display=name)
@@ -86,5 +88,5 @@ def _walk(cwd: str) -> Iterator[str]:
         return
 
 
-def _base(path: str) -> str:
+def _file_name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""The prompts of earlier times, in a file of the person's own."""
+"""The history of prompts, in a file that only the user can read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 
 def open_history() -> History:
-    """The history in the folder for state, or one in memory where that cannot be written."""
+    """The history in the state folder, or one in memory where that folder can't be written."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     path = Path(state, "steady-agent", "history")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Prompts may hold what is nobody else's business.
+        # Prompts may contain private data.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except OSError:
         return InMemoryHistory()

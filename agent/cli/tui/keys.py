@@ -1,63 +1,110 @@
-"""Which key does what."""
+"""The key bindings of the interactive mode."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-if TYPE_CHECKING:
-    from agent.cli.tui.app import InteractiveApp
+
+class KeyActions(Protocol):
+    """What the keys act on."""
+
+    buffer: Buffer
+
+    @property
+    def is_busy(self) -> bool:
+        """True while the agent or a shell command runs."""
+        ...
+
+    @property
+    def has_queued(self) -> bool:
+        """True while queued messages are shown."""
+        ...
+
+    @property
+    def has_question(self) -> bool:
+        """True while an approval question is open."""
+        ...
+
+    def submit(self, follow_up: bool = False) -> None:
+        """Execute or send the input line."""
+
+    def newline(self) -> None:
+        """Ctrl+J: insert a line feed."""
+
+    def answer(self, key: str) -> None:
+        """A key that may answer an approval question."""
+
+    def escape(self) -> None:
+        """Esc: close the menu or abort."""
+
+    def interrupt(self) -> None:
+        """Ctrl+C: abort, empty the line or leave."""
+
+    def leave(self) -> None:
+        """Ctrl+D: end the program."""
+
+    def take_back(self) -> None:
+        """Return the last queued message to the line."""
+
+    def next_thinking_level(self) -> None:
+        """Select the next thinking level."""
+
+    def paste(self, text: str) -> None:
+        """Insert a pasted text."""
 
 
-def key_bindings(app: InteractiveApp) -> KeyBindings:
-    """The keys of the interactive mode; all others edit the line as in any shell."""
+def key_bindings(actions: KeyActions) -> KeyBindings:
+    """The keys of the interactive mode; all others edit the line as in a shell."""
     keys = KeyBindings()
-    is_empty = Condition(lambda: not app.buffer.text)
-    has_queued = Condition(lambda: app.has_queued)
+    buffer = actions.buffer
+    is_empty = Condition(lambda: not buffer.text)
+    has_queued = Condition(lambda: actions.has_queued)
 
     @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
-        state = app.buffer.complete_state
+        state = buffer.complete_state
         if state is not None and state.current_completion is not None:
-            app.buffer.complete_state = None  # takes the entry, which stands in the line already
-        elif app.buffer.document.text_before_cursor.endswith("\\"):
-            app.buffer.delete_before_cursor()
-            app.buffer.newline(copy_margin=False)
+            buffer.complete_state = None  # accepts the completion, which is in the line already
+        elif buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
         else:
-            app.submit()
+            actions.submit()
 
     for letter in "yna":
 
-        @keys.add(letter, filter=is_empty & Condition(lambda: app.is_asked))
+        @keys.add(letter, filter=is_empty & Condition(lambda: actions.has_question))
         def _(event: KeyPressEvent) -> None:
-            app.answer(event.data)
+            actions.answer(event.data)
 
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
-        if app.is_busy:
-            app.submit(follow_up=True)
+        if actions.is_busy:
+            actions.submit(follow_up=True)
         else:
-            app.buffer.newline(copy_margin=False)
+            buffer.newline(copy_margin=False)
 
     @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:
-        app.newline()
+        actions.newline()
 
     @keys.add("escape")
     def _(event: KeyPressEvent) -> None:
-        app.escape()
+        actions.escape()
 
     @keys.add("c-c")
     @keys.add(Keys.SIGINT)
     def _(event: KeyPressEvent) -> None:
-        app.interrupt()
+        actions.interrupt()
 
     @keys.add("c-d", filter=is_empty)
     def _(event: KeyPressEvent) -> None:
-        app.leave()
+        actions.leave()
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
@@ -65,15 +112,15 @@ def key_bindings(app: InteractiveApp) -> KeyBindings:
 
     @keys.add("s-tab", filter=~has_completions)
     def _(event: KeyPressEvent) -> None:
-        app.next_thinking_level()
+        actions.next_thinking_level()
 
     @keys.add("escape", "up")
     @keys.add("up", filter=is_empty & has_queued)
     def _(event: KeyPressEvent) -> None:
-        app.take_back()
+        actions.take_back()
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        app.paste(event.data)
+        actions.paste(event.data)
 
     return keys

@@ -1,4 +1,4 @@
-"""What was typed while the agent works: messages that wait, and what became of them."""
+"""The messages typed while the agent works, until they are delivered or taken back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Queued:
 class Outbox:
     """The queued messages of one agent, in the order they were typed.
 
-    Threads: the terminal's thread adds and takes back, the agent's worker asks for notes. Whether a message
-    was delivered is decided by its receipt alone, so nothing is sent twice and nothing is lost.
+    Threads: the terminal's thread adds and takes back, the agent's worker reads notes. The receipt alone
+    determines whether a message was delivered, so that none is sent twice and none is lost.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -38,11 +38,11 @@ class Outbox:
         self._sent = [*self.waiting(), Queued(kind, message, queue(message))]
 
     def waiting(self) -> list[Queued]:
-        """The messages that were not delivered yet."""
+        """The messages that are not delivered yet."""
         return [queued for queued in self._sent if queued.receipt.state == "queued"]
 
     def note(self, message: UserMessage) -> str:
-        """How a message that enters the run came there."""
+        """How a message that enters the run was queued; empty for any other message."""
         for queued in self._sent:
             if queued.message is message:
                 turn = queued.receipt.turn
@@ -50,13 +50,13 @@ class Outbox:
         return ""
 
     def take_all(self) -> list[str]:
-        """Take back everything that waits; its texts, oldest first."""
+        """Take back all waiting messages; returns their texts, oldest first."""
         before = self.waiting()
         self._agent.clear_all_queues()
         return [queued.message.text for queued in before if queued.receipt.state == "returned"]
 
     def take_last(self) -> str | None:
-        """Take back the message that was typed last, and leave the others in their order."""
+        """Take back the message that was typed last; the others keep their order."""
         waiting = self.waiting()
         if not waiting:
             return None

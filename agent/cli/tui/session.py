@@ -1,59 +1,44 @@
-"""The agent behind the interactive mode, and what the terminal asks of it. Loads agent, tools and rich."""
+"""The conversation of the interactive mode: the agent, its view and queues. Imports agent and rich."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from agent.agent import Agent
 from agent.cli.display import amounts
+from agent.cli.display.clean_text import clean, one_line
 from agent.cli.display.markdown import Block
-from agent.cli.display.plain import clean, one_line
 from agent.cli.display.view import RunView
+from agent.cli.options import RunOptions
 from agent.cli.permissions.gate import NO, Answer, Question
-from agent.cli.setup.model_choice import opened_model
-from agent.cli.setup.open_agent import opened_agent
+from agent.cli.setup.open_agent import open_agent
 from agent.cli.tui.asking import Asking
 from agent.cli.tui.commands import WELCOME
+from agent.cli.tui.frame import Frame
+from agent.cli.tui.model_settings import ModelSettings
 from agent.cli.tui.outbox import Kind, Outbox
-from agent.cli.tui.screen import Fragments, to_ansi, to_fragments
+from agent.cli.tui.screen import to_ansi, to_fragments
 from agent.cli.tui.shell import ShellCommands
-from agent.errors import AgentBusyError, AgentError, ConfigurationError
+from agent.errors import AgentBusyError, AgentError
 from agent.events import AgentEnd, Event, MessageEnd
 from agent.messages import AssistantMessage, UserMessage
-from agent.thinking import THINKING_LADDER, clamp_thinking_level
 from agent.usage import ZERO_USAGE, Usage
-
-
-@dataclass(slots=True)
-class Frame:
-    """What the terminal shows next: text to print above, what still changes, and what waits."""
-
-    printed: str = ""
-    live: Fragments = field(default_factory=list)
-    status: Fragments = field(default_factory=list)
-    queued: list[str] = field(default_factory=list)
-    asked: str = ""
-    returned: list[str] = field(default_factory=list)
-    is_running: bool = False
 
 
 class Session:
     """One conversation in a terminal.
 
-    Threads: the agent's worker feeds events, the terminal's thread calls everything else. `_lock` guards the
-    view and what waits to be printed, so that a part leaves the live area in the frame that prints it.
-    Finished parts are drawn on the worker: a long one holds up the run and not the keyboard.
+    Threads: the agent's worker delivers events, the terminal's thread calls everything else. `_lock` guards
+    the view and the text to print, so that a part leaves the live area in the frame that prints it. Finished
+    parts are drawn on the worker: a long one delays the run and not the keyboard.
     """
 
     def __init__(
@@ -73,13 +58,13 @@ class Session:
         self._view = RunView(prompts=True, describe=self._describe)
         self._outbox = Outbox(agent)
         self._shell = ShellCommands(cwd)
-        self._silent: list[UserMessage] = []  # shown already, when a command was run
+        self._silent: list[UserMessage] = []  # shown already, when the command ran
         self._printed: list[str] = []
         self._notes = deque((note, "dim") for note in notes)  # from any thread, also where the lock is held
         self._returned: list[str] = []
         self._spent: Usage = ZERO_USAGE
         self._context_tokens = 0
-        self._models = ExitStack()
+        self.settings = ModelSettings(agent, self.note, lambda: self._view.is_running)
         agent.subscribe(self._on_event)
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -93,22 +78,22 @@ class Session:
         self._deliver(UserMessage(text), "follow-up")
 
     def abort(self) -> list[str]:
-        """Stop what runs; the queued texts, which are taken back."""
+        """Stop the run and the shell command; returns the queued texts, which are taken back."""
         self._shell.stop()
         self.agent.abort()
         return self._outbox.take_all()
 
     def take_back(self) -> str | None:
-        """The queued message that was typed last, taken back."""
+        """Take back the queued message that was typed last; returns its text."""
         return self._outbox.take_last()
 
     @property
     def is_busy(self) -> bool:
-        """True while the agent or a command of the person's works."""
+        """True while the agent or a shell command runs."""
         return self._view.is_running or self._shell.is_running
 
     def frame(self, width: int, rows: int) -> Frame | None:
-        """The next frame; None when the worker is drawing and the last one stays."""
+        """The next frame; None while the worker draws: the last one then stays on the screen."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -122,18 +107,18 @@ class Session:
             status: list[RenderableType] = [self._view.status()] if running else []
         finally:
             self._lock.release()
-        asked = self.asking.hint
-        if asked:
-            status = []  # it is the person that is waited for
+        question = self.asking.hint
+        if question:
+            status = []  # the run waits for the user
         if not running:
-            self._go_on()
+            self._deliver_late_messages()
             status = self._shell.status()
         return Frame(
             printed,
             to_fragments(live, width, rows) if live else [],
             to_fragments(status, width, 1) if status else [],
             [f"{queued.kind}: {queued.message.text}" for queued in self._outbox.waiting()],
-            asked,
+            question,
             returned,
             running or self._shell.is_running,
         )
@@ -144,22 +129,22 @@ class Session:
             self._print(self._view.retry(attempt, delay, error))
 
     def note(self, text: str, style: str = "dim") -> None:
-        """Print a few words of the program's own."""
+        """Print a message of the program itself. From any thread."""
         self._notes.append((text, style))
         self._wake()
 
     def warm_up(self) -> None:
-        """Load what the first prompt needs, while the person types it."""
+        """Import what the first prompt needs, while the user types it."""
         to_ansi([Block("`x`\n```python\nx = 1\n```")], 80)
         model = self.agent.model
-        with suppress(ImportError):  # a wire format without a client is told of by the prompt
+        with suppress(ImportError):  # the prompt reports a wire format that cannot be loaded
             import_module(f"agent.providers.{model.api.replace('-', '_') if model else ''}")
 
     def close(self) -> None:
-        """End everything that runs."""
+        """End the run, the shell command and the agent."""
         self._shell.stop()
         self.agent.close()
-        self._models.close()
+        self.settings.close()
 
     def _deliver(self, message: UserMessage, kind: Kind) -> None:
         try:
@@ -171,13 +156,13 @@ class Session:
             self._returned.append(message.text)
         self._wake()
 
-    def _go_on(self) -> None:
-        """Send what was queued in the last moment of a run, which ended without it."""
+    def _deliver_late_messages(self) -> None:
+        """Start a run for messages that were queued too late for the run that just ended."""
         if self.agent.has_queued_messages:
             try:
                 self.agent.resume()
             except AgentError as error:
-                logging.getLogger("agent").debug("nothing to go on with: %s", error)
+                logging.getLogger("agent").debug("queued messages were not sent: %s", error)
 
     # -- on the worker ---------------------------------------------------------------------------------
 
@@ -210,108 +195,62 @@ class Session:
             self._print(self._view.spaced(parts))
         self._wake()
 
-    # -- what is asked for by name ---------------------------------------------------------------------
+    # -- commands --------------------------------------------------------------------------------------
 
     def shell(self, command: str, shared: bool) -> None:
-        """Run a command of the person's; its output is shown and, when shared, told to the model."""
+        """Run a shell command of the user; its output is shown and, if `shared`, sent to the model."""
 
-        def done(parts: Sequence[RenderableType], told: str) -> None:
+        def done(parts: Sequence[RenderableType], report: str) -> None:
             self._show(parts)
             if shared:
-                self._tell(UserMessage(told))
+                self._add_silently(UserMessage(report))
             self._wake()
 
         if not self._shell.start(command, done):
             self.note("a command is still running; Esc stops it", "yellow")
         self._wake()
 
-    def _tell(self, message: UserMessage) -> None:
-        """Add to the conversation what was shown already."""
+    def _add_silently(self, message: UserMessage) -> None:
+        """Add a message to the conversation that was shown already."""
         self._silent.append(message)
         if self._view.is_running:
             self.agent.steer(message)
         else:
             self.agent.append_message(message)
 
-    def show_model(self, name: str) -> None:
-        """Say which model it is, or take another for the next run."""
-        model = self.agent.model
-        if not name:
-            assert model is not None
-            price = "price unknown"
-            if model.cost is not None:
-                price = f"${model.cost.input:g} in, ${model.cost.output:g} out per million tokens"
-            window = amounts.short_count(model.context_window)
-            self.note(f"{model.provider}/{model.id}: window {window}, {price}")
-            return
-        try:
-            chosen = self._models.enter_context(opened_model(name, "", os.environ))
-        except ConfigurationError as error:
-            self.note(str(error), "red")
-            return
-        self.agent.model = chosen
-        self.note(f"model: {name}{', from the next prompt on' if self._view.is_running else ''}")
-
-    def show_thinking(self, level: str) -> None:
-        """Say how hard it thinks, or set that for the next run."""
-        levels = self._levels()
-        if not level:
-            self.note(f"thinking: {self._level()} of {', '.join(levels)}")
-        elif level not in THINKING_LADDER:
-            self.note(f"no level {level!r}; there are {', '.join(reversed(THINKING_LADDER))}", "red")
-        else:
-            self.agent.thinking_level = level
-            self.note(f"thinking: {self._level()}{self._why_not(level)}")
-
-    def _why_not(self, level: str) -> str:
-        """Why a request would have another level than the one that was asked for, if so."""
-        levels, model = self._levels(), self.agent.model
-        if model is None or self._level() == level:
-            return ""
-        name = f"{model.provider}/{model.id}"
-        if levels == ["off"]:
-            return f", as no other level is known of {name}"
-        return f", as {name} has {', '.join(levels)}"
-
-    def next_thinking_level(self) -> None:
-        """Take the next level that the model offers, after the last the first again."""
-        levels = self._levels()
-        place = levels.index(self._level()) if self._level() in levels else -1
-        self.agent.thinking_level = levels[(place + 1) % len(levels)]
-
     def show_tools(self) -> None:
-        """List the tools, each with the beginning of what the model is told of it."""
+        """List the tools, each with the first sentence of its description."""
         tools = list(self.agent.state.tools or ())
         width = max((len(tool.name) for tool in tools), default=0) + 2
         rows = [f"{tool.name:<{width}}{_first_sentence(tool.description)}" for tool in tools]
         self.note("\n".join(rows) or "no tools")
 
     def show_cost(self) -> None:
-        """Say what the conversation has used."""
+        """Show the usage of the conversation."""
         spent = self._total()
         self.note(f"{amounts.tokens(spent)} · {self._cost(spent)}")
 
     def last_answer(self) -> str:
-        """The text of the last answer, or nothing."""
+        """The text of the last answer; empty when there is none."""
         answers = [m.text for m in self.agent.state.messages if isinstance(m, AssistantMessage) and m.text]
         return answers[-1] if answers else ""
 
     def clear(self) -> None:
-        """Forget the conversation."""
+        """Clear the conversation."""
         try:
             self.agent.reset()
         except AgentBusyError:
-            self.note("the agent is at work; Esc stops it", "yellow")
+            self.note("the agent is still working; Esc stops it", "yellow")
             return
         self._context_tokens = 0
         self._silent.clear()
-        self.note("the conversation is forgotten")
+        self.note("conversation cleared")
 
     def footer(self) -> dict[str, str]:
         """Model, thinking level, tokens, context used and cost, by these names."""
         model = self.agent.model
         assert model is not None
-        words = {"model": f"{model.provider}/{model.id}", "thinking": f"thinking {self._level()}"}
+        words = {"model": f"{model.provider}/{model.id}", "thinking": f"thinking {self.settings.level}"}
         spent = self._total()
         if spent.total_tokens:
             words["tokens"] = amounts.tokens(spent)
@@ -328,28 +267,20 @@ class Session:
     def _total(self) -> Usage:
         return self._spent + self._view.usage if self._view.is_running else self._spent
 
-    def _levels(self) -> Sequence[str]:
-        """The levels of the model, from the least up."""
-        model = self.agent.model
-        offered = model.available_thinking_levels if model else ("off",)
-        return [level for level in reversed(THINKING_LADDER) if level in offered] or ["off"]
-
-    def _level(self) -> str:
-        """The level that a request made now would have."""
-        return clamp_thinking_level(self.agent.thinking_level, self._levels())
-
 
 def _first_sentence(text: str) -> str:
     return one_line(text.strip().partition("\n")[0].partition(". ")[0].rstrip("."))
 
 
 @contextmanager
-def opened_session(options: Any, width: Callable[[], int], wake: Callable[[], None]) -> Iterator[Session]:
+def open_session(
+    options: RunOptions, width: Callable[[], int], wake: Callable[[], None]
+) -> Iterator[Session]:
     """The session for parsed options, open while the context lasts."""
     session: Session | None = None
     notes: list[str] = []
 
-    def tell(text: str) -> None:
+    def notify(text: str) -> None:
         notes.append(text) if session is None else session.note(text)
 
     def ask(question: Question) -> Answer:
@@ -359,9 +290,9 @@ def opened_session(options: Any, width: Callable[[], int], wake: Callable[[], No
         if session is not None:
             session.on_retry(attempt, delay, error)
 
-    with opened_agent(options, tell=tell, ask=ask, on_retry=on_retry) as agent:
+    with open_agent(options, notify=notify, ask=ask, on_retry=on_retry) as agent:
         session = Session(agent, options.cwd, width, wake, [*notes, WELCOME])
-        handler = _Notes(session)
+        handler = _NoteHandler(session)
         logger = logging.getLogger("agent")
         logger.addHandler(handler)
         try:
@@ -371,8 +302,8 @@ def opened_session(options: Any, width: Callable[[], int], wake: Callable[[], No
             session.close()
 
 
-class _Notes(logging.Handler):
-    """Warnings, in the conversation: on standard error they would tear the screen."""
+class _NoteHandler(logging.Handler):
+    """Prints warnings in the conversation: on standard error they would disturb the screen."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""`!command`: what the person runs, beside the agent."""
+"""`!command`: shell commands that the user runs beside the agent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agent.cli.display import amounts
-from agent.cli.display.plain import clean
+from agent.cli.display.clean_text import clean
 from agent.cli.display.tool_view import row
 
-# A person's own command may take as long as they wait; Esc ends it.
+# The user's own command may run as long as they like; Esc ends it.
 _TIMEOUT = 24 * 3600.0
 _SHOWN_LINES = 60
 
@@ -21,7 +21,7 @@ Done = Callable[[Sequence[RenderableType], str], None]
 
 
 class _Context:
-    """What the tool sees: the stop signal, and nobody to report to."""
+    """The context of the tool call: a stop signal; progress is discarded."""
 
     tool_call_id = ""
     journal = None
@@ -34,7 +34,7 @@ class _Context:
 
 
 class ShellCommands:
-    """Runs one command at a time on a thread, in the person's own environment."""
+    """Runs one command at a time on a thread, with the user's whole environment."""
 
     def __init__(self, cwd: str) -> None:
         self._cwd = cwd
@@ -48,7 +48,10 @@ class ShellCommands:
         return self._context is not None
 
     def start(self, command: str, done: Done) -> bool:
-        """Run it and call `done` with what to show and what to tell the model; False when one is running."""
+        """Run a command; returns False when another one is running.
+
+        `done` is called on the thread with the parts to show and a report for the model.
+        """
         if self._context is not None:
             return False
         context = self._context = _Context()
@@ -57,12 +60,12 @@ class ShellCommands:
         return True
 
     def stop(self) -> None:
-        """End the command that runs, if any."""
+        """End the running command, if any."""
         if self._context is not None:
             self._context.cancel.set()
 
     def status(self) -> list[RenderableType]:
-        """One line about the command that runs."""
+        """One line about the running command; nothing when there is none."""
         if self._context is None:
             return []
         elapsed = amounts.duration(time.monotonic() - self._started)

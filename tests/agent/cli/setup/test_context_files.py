@@ -14,7 +14,7 @@ from agent.cli.setup.context_files import (
     TOTAL_BYTES,
     ContextFile,
     describe,
-    for_prompt,
+    prompt_text,
     read_context_files,
 )
 
@@ -75,23 +75,23 @@ def test_bytes_that_are_no_text_and_a_mark_at_the_start_do_no_harm(tmp_path: Pat
         f for f in read_context_files(str(project), _environ(tmp_path)) if f.path.startswith(str(project))
     )
     assert file.text == "a\ufffd\n"
-    assert not file.is_cut
+    assert not file.is_truncated
 
 
-def test_a_long_file_is_cut_at_a_line_and_says_so(tmp_path: Path) -> None:
+def test_a_long_file_is_truncated_at_a_line_and_says_so(tmp_path: Path) -> None:
     project = _project(tmp_path)
     (project / "AGENTS.md").write_text("0123456789abcde\n" * 4000)
     file = read_context_files(str(project), _environ(tmp_path))[-1]
-    assert file.is_cut
+    assert file.is_truncated
     assert len(file.text) <= FILE_BYTES
     assert file.text.endswith("abcde\n")
-    assert for_prompt(file).endswith(
+    assert prompt_text(file).endswith(
         f"first {len(file.text)} characters of 64000 bytes are shown; the file has the rest.]"
     )
     assert describe([file], str(project)) == "AGENTS.md (cut: 64 kB)"
 
 
-def test_all_together_have_a_bound_and_the_project_is_cut_last(tmp_path: Path) -> None:
+def test_all_together_have_a_bound_and_the_project_is_truncated_last(tmp_path: Path) -> None:
     folder = tmp_path
     for _ in range(5):
         folder = folder / "deeper"
@@ -99,8 +99,8 @@ def test_all_together_have_a_bound_and_the_project_is_cut_last(tmp_path: Path) -
         (folder / "AGENTS.md").write_text("0123456789abcde\n" * 2000)
     files = read_context_files(str(folder), _environ(tmp_path))
     assert sum(len(file.text) for file in files) <= TOTAL_BYTES
-    assert not files[-1].is_cut
-    assert files[-5].is_cut
+    assert not files[-1].is_truncated
+    assert files[-5].is_truncated
 
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can give files away")
@@ -114,7 +114,7 @@ def test_a_file_that_a_stranger_left_above_the_project_is_passed_over(tmp_path: 
 def test_a_file_that_can_not_be_read_is_named_with_the_reason() -> None:
     file = ContextFile("/p/AGENTS.md", "", 10, problem="Permission denied")
     assert describe([file], "/p") == "AGENTS.md (not read: Permission denied)"
-    assert not file.is_cut
+    assert not file.is_truncated
 
 
 def test_the_command_sends_them_and_names_them_on_standard_error(

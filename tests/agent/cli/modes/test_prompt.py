@@ -218,7 +218,7 @@ def test_a_base_url_without_a_scheme_is_misuse() -> None:
         (["--modl", "x"], "unrecognized arguments: --modl; did you mean --model?"),
         (["--moedl=x"], "unrecognized arguments: --moedl=x; did you mean --model?"),
         (["--max-turns", "0"], "'0' is not a whole number of at least 1"),
-        (["--frobnicate"], "unrecognized arguments: --frobnicate (agent --help tells more)"),
+        (["--frobnicate"], "unrecognized arguments: --frobnicate (see agent --help)"),
     ],
 )
 def test_a_wrong_option_is_told_in_one_line(wrong: list[str], said: str) -> None:

@@ -340,7 +340,7 @@ def test_clear_forgets_the_conversation(sse_server: SseServer, agent: Interactiv
     agent.type("one" + ENTER)
     agent.wait_for("1 turn")
     agent.type("/clear" + ENTER)
-    agent.wait_for("forgotten")
+    agent.wait_for("conversation cleared")
     agent.type("two" + ENTER)
     agent.wait_until(lambda: agent.text.count("1 turn") == 2, "the second answer")
     assert _prompts(sse_server) == ["two"]
