@@ -16,7 +16,7 @@ from agent_tools.files.atomic_write import (
     store,
 )
 from agent_tools.files.filesystem import DISK, Disk, disk_for
-from agent_tools.files.paths import find_existing, not_found, require_path
+from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import format_size
 
@@ -47,15 +47,23 @@ def edit_tool(
     """
     cwd, disk = disk_for(cwd, confine)
 
+    def target(arguments: EditArguments) -> str:
+        return resolve(require_path(arguments.path), cwd, disk=disk)
+
     def edit(arguments: EditArguments, context: Any) -> Result:
-        path = find_existing(require_path(arguments.path), cwd, disk)
+        path = target(arguments)
         with lock_for(path, context.cancel):
             edited = prepare_edit(arguments, path, context, reader, disk)
             store(path, edited.data, context, writer, disk)
         return _result(arguments, edited)
 
     return Tool(
-        "edit", DESCRIPTION, EditArguments, edit, display_hint=DisplayHint((TitleArg("path", "path"),))
+        "edit",
+        DESCRIPTION,
+        EditArguments,
+        edit,
+        display_hint=DisplayHint((TitleArg("path", "path"),)),
+        paths=lambda arguments: (path_use(target(arguments), is_written=True),),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing.replacement import EditArguments
 from agent_tools.files.filesystem import disk_for
-from agent_tools.files.paths import find_existing, require_path
+from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
 from agent_tools.truncate import cut_line, format_size, keep_head
 
@@ -27,8 +27,11 @@ def editdiff_tool(
     """The tool `editdiff`, relative paths start at `cwd`; `reader` and `confine` as for `edit_tool`."""
     cwd, disk = disk_for(cwd, confine)
 
+    def target(arguments: EditArguments) -> str:
+        return resolve(require_path(arguments.path), cwd, disk=disk)
+
     def editdiff(arguments: EditArguments, context: Any) -> Result:
-        path = find_existing(require_path(arguments.path), cwd, disk)
+        path = target(arguments)
         edited = prepare_edit(arguments, path, context, reader, disk)
         diff = edited.diff()
         details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
@@ -51,4 +54,5 @@ def editdiff_tool(
         editdiff,
         parallel=True,
         display_hint=DisplayHint((TitleArg("path", "path"),)),
+        paths=lambda arguments: (path_use(target(arguments)),),
     )

@@ -9,9 +9,19 @@ from typing import Any
 from pydantic import Field
 
 from agent_tools.files.filesystem import disk_for
+from agent_tools.files.paths import path_use
 from agent_tools.search.gitignore import Walk
 from agent_tools.search.globs import below, matcher
-from agent_tools.search.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
+from agent_tools.search.listing import (
+    MOST_ROWS,
+    Exclude,
+    Guard,
+    Notices,
+    excluded_text,
+    require_searchable,
+    search_path,
+    shown_name,
+)
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
 
@@ -37,22 +47,30 @@ Prefer this tool to find and fd in bash; to search inside files use grep."""
 
 
 def find_tool(
-    cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT, confine: bool = False
+    cwd: str | os.PathLike[str] = ".",
+    *,
+    time_limit: float = _TIME_LIMIT,
+    confine: bool = False,
+    exclude: Exclude | None = None,
 ) -> Tool[FindArguments]:
     """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end it with an error.
 
     `confine` refuses what is not below `cwd`; the rules of a .gitignore above it then do not hold.
+    `exclude` leaves files and folders out, as for `grep_tool`.
     """
     cwd, disk = disk_for(cwd, confine)
+
+    def target(arguments: FindArguments) -> str:
+        return search_path(arguments.path, cwd, disk)
 
     def find(arguments: FindArguments, context: Any) -> Result:
         if not arguments.pattern.strip():
             raise ToolFailure("pattern is required")
-        root = existing_path(arguments.path, cwd, disk)
+        root = require_searchable(target(arguments), disk, exclude)
         if not disk.isdir(root):
             raise ToolFailure(f"not a folder: {shown_name(root)}; path must be the folder to search in")
         guard = Guard(context.cancel, time_limit, "find")
-        walk = Walk(root, top=os.fspath(cwd), check=guard, disk=disk)
+        walk = Walk(root, top=os.fspath(cwd), check=guard, disk=disk, exclude=exclude)
         limit = min(max(1, arguments.limit), MOST_ROWS)
         return _listing(walk, below(arguments.pattern, root), limit)
 
@@ -64,6 +82,7 @@ def find_tool(
         parallel=True,
         read_only=True,
         display_hint=DisplayHint((TitleArg("pattern", "pattern"), TitleArg("path", "path", "in")), 15),
+        paths=lambda arguments: (path_use(target(arguments)),),
     )
 
 
@@ -74,12 +93,15 @@ def _listing(walk: Walk, pattern: str, limit: int) -> Result:
         if len(found) > limit:
             break
     if not found:
-        ignored = " (ignored files, named by .gitignore, were skipped)" if walk.ignored else ""
-        return Result(f"No files found{ignored}")
+        hints = ["ignored files, named by .gitignore, were skipped"] if walk.ignored else []
+        if walk.excluded_files or walk.excluded_folders:
+            hints.append(excluded_text(walk.excluded_files, walk.excluded_folders))
+        return Result("No files found" + (f" ({'; '.join(hints)})" if hints else ""))
     notices = Notices()
     if len(found) > limit:
         found.pop()
         notices.add_limit(limit, "results", resultLimitReached=limit)
+    notices.add_excluded(walk.excluded_files, walk.excluded_folders)
     notices.add_unreadable(walk.unreadable)
     return notices.result(found)
 

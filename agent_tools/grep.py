@@ -11,11 +11,21 @@ from pydantic import Field
 
 from agent_tools.files.encoding import displayable
 from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.files.paths import path_use
 from agent_tools.search.engine import FileHits, Search, Tally
 from agent_tools.search.gitignore import Walk
 from agent_tools.search.globs import below, matcher
 from agent_tools.search.line_finder import Line
-from agent_tools.search.listing import MOST_ROWS, Guard, Notices, existing_path, shown_name
+from agent_tools.search.listing import (
+    MOST_ROWS,
+    Exclude,
+    Guard,
+    Notices,
+    excluded_text,
+    require_searchable,
+    search_path,
+    shown_name,
+)
 from agent_tools.search.pattern import Pattern, compile_pattern
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH
@@ -64,23 +74,31 @@ broad search with path or glob."""
 
 
 def grep_tool(
-    cwd: str | os.PathLike[str] = ".", *, time_limit: float = _TIME_LIMIT, confine: bool = False
+    cwd: str | os.PathLike[str] = ".",
+    *,
+    time_limit: float = _TIME_LIMIT,
+    confine: bool = False,
+    exclude: Exclude | None = None,
 ) -> Tool[GrepArguments]:
     """The tool `grep`, with relative paths taken from `cwd`; `time_limit` seconds end a search with an error.
 
     ripgrep speeds it up when it is on PATH; the answers are the same without it. `confine` refuses what is
     not below `cwd`, reads no .gitignore above it, and does without ripgrep, which opens files by their paths.
+    `exclude(real_path)` is True for files and folders to leave out (a folder's path ends in a slash); the
+    answer counts them. No file is opened that `exclude` takes out, and a `path` in such a folder is refused.
     """
     cwd, disk = disk_for(cwd, confine)
+
+    def target(arguments: GrepArguments) -> str:
+        return search_path(arguments.path, cwd, disk)
 
     def grep(arguments: GrepArguments, context: Any) -> Result:
         if not arguments.pattern:
             raise ToolFailure("pattern is required")
         pattern = compile_pattern(arguments.pattern, arguments.literal, arguments.ignore_case)
-        path = existing_path(arguments.path, cwd, disk)
-        return _Search(
-            arguments, pattern, path, os.fspath(cwd), Guard(context.cancel, time_limit, "grep"), disk
-        ).result()
+        path = require_searchable(target(arguments), disk, exclude)
+        guard = Guard(context.cancel, time_limit, "grep")
+        return _Search(arguments, pattern, path, os.fspath(cwd), guard, disk, exclude).result()
 
     return Tool(
         "grep",
@@ -97,6 +115,7 @@ def grep_tool(
             ),
             15,
         ),
+        paths=lambda arguments: (path_use(target(arguments)),),
     )
 
 
@@ -104,7 +123,14 @@ class _Search:
     """One call of grep."""
 
     def __init__(
-        self, arguments: GrepArguments, pattern: Pattern, path: str, cwd: str, guard: Guard, disk: Disk
+        self,
+        arguments: GrepArguments,
+        pattern: Pattern,
+        path: str,
+        cwd: str,
+        guard: Guard,
+        disk: Disk,
+        exclude: Exclude | None,
     ) -> None:
         self._arguments = arguments
         self._pattern = pattern
@@ -113,7 +139,7 @@ class _Search:
         self._is_folder = disk.isdir(path)
         self._root = path if self._is_folder else os.path.dirname(path)
         self._name = os.path.basename(path)
-        self._walk = Walk(self._root, top=cwd, files_only=True, check=guard, disk=disk)
+        self._walk = Walk(self._root, top=cwd, files_only=True, check=guard, disk=disk, exclude=exclude)
 
     def result(self) -> Result:
         limit = max(1, self._arguments.limit)
@@ -144,6 +170,7 @@ class _Search:
         if rows.cut:
             text = f"Some lines truncated to {MAX_LINE_LENGTH} characters. Use read to see full lines"
             notices.add(text, linesTruncated=True)
+        notices.add_excluded(self._walk.excluded_files, self._walk.excluded_folders)
         notices.add_unreadable([*self._walk.unreadable, *tally.unreadable])
         return notices.result(rows.lines)
 
@@ -181,6 +208,8 @@ class _Search:
             hints.append(
                 "ignored files (.gitignore) were skipped: name one as path to search it all the same"
             )
+        if self._walk.excluded_files or self._walk.excluded_folders:
+            hints.append(excluded_text(self._walk.excluded_files, self._walk.excluded_folders))
         unreadable = [*self._walk.unreadable, *tally.unreadable]
         if unreadable:
             hints.append(f"could not read {len(unreadable)}: {', '.join(map(shown_name, unreadable[:3]))}")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agent_tools.files.atomic_write import lock_for, make_parents, open_regular, store
 from agent_tools.files.filesystem import Disk, disk_for
-from agent_tools.files.paths import find_existing, not_found, require_path, resolve
+from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.images import (
     MAX_BYTES,
     MAX_HEIGHT,
@@ -24,6 +24,7 @@ from agent_tools.tool import (
     Arguments,
     DisplayHint,
     ImageBlock,
+    PathUse,
     Result,
     TextBlock,
     TitleArg,
@@ -70,8 +71,19 @@ def imageresize_tool(
     """
     cwd, disk = disk_for(cwd, confine)
 
+    def source(arguments: ImageResizeArguments) -> str:
+        return resolve(require_path(arguments.path), cwd, disk=disk)
+
+    def output(arguments: ImageResizeArguments) -> str:
+        return resolve(arguments.output, cwd, disk=disk) if arguments.output else ""
+
+    def paths(arguments: ImageResizeArguments) -> tuple[PathUse, ...]:
+        written = output(arguments)
+        uses = (path_use(source(arguments)),)
+        return (*uses, path_use(written, is_written=True)) if written else uses
+
     def imageresize(arguments: ImageResizeArguments, context: Any) -> Result:
-        return _imageresize(arguments, context, cwd, disk)
+        return _imageresize(arguments, source(arguments), output(arguments), context, disk)
 
     return Tool(
         "imageresize",
@@ -79,16 +91,16 @@ def imageresize_tool(
         ImageResizeArguments,
         imageresize,
         display_hint=DisplayHint((TitleArg("path", "path"),)),
+        paths=paths,
     )
 
 
 def _imageresize(
-    arguments: ImageResizeArguments, context: Any, cwd: str | os.PathLike[str], disk: Disk
+    arguments: ImageResizeArguments, source: str, output: str, context: Any, disk: Disk
 ) -> Result:
-    output = resolve(arguments.output, cwd, disk=disk) if arguments.output else ""
     kind = _kind_of(output)
     image = resize_image(
-        _read(arguments.path, cwd, disk),
+        _read(arguments.path, source, disk),
         max_width=arguments.max_width,
         max_height=arguments.max_height,
         max_bytes=arguments.max_bytes,
@@ -106,8 +118,7 @@ def _imageresize(
     return Result([TextBlock(text), ImageBlock(data, image.mime_type)], details=_details(image))
 
 
-def _read(path: str, cwd: str | os.PathLike[str], disk: Disk) -> bytes:
-    found = find_existing(require_path(path), cwd, disk)
+def _read(path: str, found: str, disk: Disk) -> bytes:
     try:
         file = open_regular(found, disk)
     except FileNotFoundError:

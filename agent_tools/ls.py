@@ -9,7 +9,15 @@ from typing import Any
 from pydantic import Field
 
 from agent_tools.files.filesystem import Disk, OutsideRoot, disk_for
-from agent_tools.search.listing import Notices, existing_path, shown_name
+from agent_tools.files.paths import path_use
+from agent_tools.search.listing import (
+    Exclude,
+    Notices,
+    excluded_text,
+    require_searchable,
+    search_path,
+    shown_name,
+)
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
 
@@ -27,15 +35,23 @@ ignored ones included. At most {DEFAULT_LIMIT} entries or {MAX_BYTES // 1024}KB 
 whole tree use find."""
 
 
-def ls_tool(cwd: str | os.PathLike[str] = ".", *, confine: bool = False) -> Tool[LsArguments]:
-    """The tool `ls`, with relative paths taken from `cwd`; `confine` refuses what is not below it."""
+def ls_tool(
+    cwd: str | os.PathLike[str] = ".", *, confine: bool = False, exclude: Exclude | None = None
+) -> Tool[LsArguments]:
+    """The tool `ls`, with relative paths taken from `cwd`; `confine` refuses what is not below it.
+
+    `exclude` leaves files and folders out, as for `grep_tool`.
+    """
     cwd, disk = disk_for(cwd, confine)
 
+    def target(arguments: LsArguments) -> str:
+        return search_path(arguments.path, cwd, disk)
+
     def ls(arguments: LsArguments, context: Any) -> Result:
-        folder = existing_path(arguments.path, cwd, disk)
+        folder = require_searchable(target(arguments), disk, exclude)
         if not disk.isdir(folder):
             raise ToolFailure(f"not a directory: {shown_name(folder)}; use read to see a file")
-        return _listing(_entries(folder, disk), max(1, arguments.limit))
+        return _listing(_entries(folder, disk), folder, max(1, arguments.limit), exclude)
 
     return Tool(
         "ls",
@@ -45,6 +61,7 @@ def ls_tool(cwd: str | os.PathLike[str] = ".", *, confine: bool = False) -> Tool
         parallel=True,
         read_only=True,
         display_hint=DisplayHint((TitleArg("path", "path"),), 20),
+        paths=lambda arguments: (path_use(target(arguments)),),
     )
 
 
@@ -77,10 +94,19 @@ def _is_folder(entry: os.DirEntry[str], folder: str, disk: Disk) -> bool:
         return False
 
 
-def _listing(names: list[str], limit: int) -> Result:
+def _listing(names: list[str], folder: str, limit: int, exclude: Exclude | None) -> Result:
+    excluded: list[str] = []
+    if exclude is not None:
+        real = os.path.join(os.path.realpath(folder), "")
+        excluded = [name for name in names if exclude(real + name)]
+        names = [name for name in names if name not in set(excluded)]
+    folders = sum(name.endswith("/") for name in excluded)
     if not names:
-        return Result("(empty directory)")
+        return Result(
+            f"({excluded_text(len(excluded) - folders, folders)})" if excluded else "(empty directory)"
+        )
     notices = Notices()
+    notices.add_excluded(len(excluded) - folders, folders)
     if len(names) > limit:
         notices.add_limit(limit, "entries", entryLimitReached=limit)
     return notices.result([shown_name(name) for name in names[:limit]])

@@ -15,7 +15,7 @@ from agent_tools.files.atomic_write import content_hash, open_regular
 from agent_tools.files.encoding import looks_binary
 from agent_tools.files.filesystem import Disk, disk_for
 from agent_tools.files.line_window import BLOCK_BYTES, Window, read_window
-from agent_tools.files.paths import find_existing, not_found, require_path
+from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.tool import (
     Arguments,
     DisplayHint,
@@ -62,8 +62,11 @@ def read_tool(
     """
     cwd, disk = disk_for(cwd, confine)
 
+    def target(arguments: ReadArguments) -> str:
+        return resolve(require_path(arguments.path), cwd, disk=disk)
+
     def read(arguments: ReadArguments, context: Any) -> Result:
-        path = find_existing(require_path(arguments.path), cwd, disk)
+        path = target(arguments)
         if reader is None:
             return _read_local(arguments, path, context, disk)
         return _read_delegated(arguments, path, context, reader, disk)
@@ -78,6 +81,7 @@ def read_tool(
         display_hint=DisplayHint(
             (TitleArg("path", "path"), TitleArg("offset", label="from"), TitleArg("limit", label="lines"))
         ),
+        paths=lambda arguments: (path_use(target(arguments)),),
     )
 
 

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -157,6 +157,17 @@ class DisplayHint:
     use_box: bool = False
 
 
+class PathUse(NamedTuple):
+    """A file or folder that a call uses: `path` as found, absolute; `real` with all links resolved.
+
+    `is_written` is true for a path that the call creates or changes. A search uses everything below its path.
+    """
+
+    path: str
+    real: str
+    is_written: bool = False
+
+
 class Arguments(BaseModel):
     """Base class of a tool's arguments. Unknown keys are ignored; aliases are the names that models send."""
 
@@ -186,6 +197,7 @@ class Tool(Generic[A]):
         parallel: bool = False,
         read_only: bool = False,
         display_hint: DisplayHint | None = None,
+        paths: Callable[[A], tuple[PathUse, ...]] | None = None,
     ) -> None:
         self.name = name
         self.label = label or name
@@ -196,6 +208,7 @@ class Tool(Generic[A]):
         self.display_hint = display_hint
         self._arguments = arguments
         self._function = function
+        self._paths = paths
 
     def execute(self, arguments: Mapping[str, Any] | str, context: CallContext | None = None) -> Result:
         """Run the tool with the arguments of a model: a JSON object, or its text."""
@@ -217,6 +230,15 @@ class Tool(Generic[A]):
         except Exception as error:
             logger.exception("the tool %s failed unexpectedly", self.name)
             return _failed(f"{self.name} failed: {type(error).__name__}: {error}")
+
+    def paths(self, arguments: Mapping[str, Any] | str) -> tuple[PathUse, ...] | None:
+        """The files and folders that a call with these arguments would use, for permission checks.
+
+        The tool opens the same paths: it resolves its arguments with the same function. None for a tool that
+        does not declare its paths, () for a call that uses none. Raises `ToolFailure` for arguments that the
+        tool refuses. Links may change between this check and the call.
+        """
+        return self._paths(self._parse(arguments)) if self._paths else None
 
     def run(self, **arguments: Any) -> Result:
         """Run the tool with keyword arguments."""

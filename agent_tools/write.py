@@ -10,7 +10,7 @@ from pydantic import Field
 from agent_tools.files.atomic_write import Writer, content_hash, lock_for, make_parents, store
 from agent_tools.files.encoding import encode_argument
 from agent_tools.files.filesystem import disk_for
-from agent_tools.files.paths import require_path, resolve
+from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 
 
@@ -35,10 +35,14 @@ def write_tool(
     """
     cwd, disk = disk_for(cwd, confine)
 
-    def write(arguments: WriteArguments, context: Any) -> Result:
+    def target(arguments: WriteArguments) -> str:
         path = resolve(require_path(arguments.path), cwd, disk=disk)
         if arguments.path.endswith(("/", os.sep)):
             raise ToolFailure(f"{arguments.path} names a directory; path must be a file")
+        return path
+
+    def write(arguments: WriteArguments, context: Any) -> Result:
+        path = target(arguments)
         data = encode_argument(arguments.content, "content")
         with lock_for(path, context.cancel):
             existed = disk.exists(path)
@@ -53,5 +57,10 @@ def write_tool(
         return Result(text, details, {"hash": digest})
 
     return Tool(
-        "write", DESCRIPTION, WriteArguments, write, display_hint=DisplayHint((TitleArg("path", "path"),))
+        "write",
+        DESCRIPTION,
+        WriteArguments,
+        write,
+        display_hint=DisplayHint((TitleArg("path", "path"),)),
+        paths=lambda arguments: (path_use(target(arguments), is_written=True),),
     )

@@ -12,9 +12,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from agent_tools.files.filesystem import DISK, Disk
-from agent_tools.tool import ToolFailure
+from agent_tools.tool import PathUse, ToolFailure
 
 # Blanks that look like a space and are not: no-break, the U+2000 block, narrow no-break, math, ideographic.
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
@@ -32,10 +33,13 @@ def require_path(path: str, name: str = "path") -> str:
 def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False, disk: Disk = DISK) -> str:
     """The absolute path that `path` means when read from the directory `cwd`.
 
-    An existing file is found under the name as written; otherwise one leading `@` is dropped and odd blanks
-    become spaces. `~` and `~/x` mean the home directory. A relative path is joined to `cwd` and cleaned, an
-    absolute one is kept as it is; "" stays "". Raises `ToolFailure` for a path no system can have, for one
-    that may not be used on the `disk`, and, with `must_exist`, for one that does not exist.
+    The name as written comes first. When no file has it, those are tried that models often misspell: without
+    one leading `@`, with plain spaces for odd ones, with the narrow no-break space of macOS screenshot times,
+    decomposed accents, curly apostrophes. A new file goes into the existing folder that is found in the same
+    way. All tools use this one function, so they agree on the file that a path names.
+    `~` and `~/x` mean the home directory. A relative path is joined to `cwd` and normalized, an absolute one
+    stays as it is; "" stays "". Raises `ToolFailure` for a path that no system accepts, for one that may not
+    be used on the `disk`, and, with `must_exist`, for one that does not exist.
     """
     if not path:
         return path
@@ -48,29 +52,31 @@ def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False,
 def _resolve(path: str, cwd: str | os.PathLike[str], must_exist: bool, disk: Disk) -> str:
     unmarked = path.removeprefix("@") if len(path) > 1 else path
     flattened = _ODD_SPACES.sub(" ", unmarked)
-    for candidate in dict.fromkeys((path, unmarked, flattened)):
-        absolute = _absolute(candidate, cwd)
-        if disk.lexists(absolute):
-            return absolute
+    plain = _absolute(flattened, cwd)
+    literal = [_absolute(candidate, cwd) for candidate in dict.fromkeys((path, unmarked, flattened))]
+    for candidate in chain(literal, _variants(plain)):
+        if disk.exists(candidate):
+            return candidate
+    for candidate in literal:
+        if disk.lexists(candidate):  # a link whose target does not exist yet
+            return candidate
     if must_exist:
-        raise not_found(path, _absolute(flattened, cwd), disk)
-    # A new file in an existing folder with odd blanks in its name belongs into that folder.
-    parent = os.path.dirname(_absolute(unmarked, cwd))
-    if disk.isdir(parent):
-        return os.path.join(parent, os.path.basename(_absolute(flattened, cwd)))
-    return _absolute(flattened, cwd)
+        raise not_found(path, plain, disk)
+    folder, name = os.path.split(plain)
+    for parent in (os.path.dirname(_absolute(unmarked, cwd)), folder, *_variants(folder)):
+        if disk.isdir(parent):
+            return os.path.join(parent, name)
+    return plain
 
 
 def find_existing(path: str, cwd: str | os.PathLike[str], disk: Disk = DISK) -> str:
-    """`resolve`, and when nothing is there, the spelling on disk that the path may have been copied from.
+    """`resolve`, under its earlier name."""
+    return resolve(path, cwd, disk=disk)
 
-    Tried in this order: the narrow no-break space of macOS screenshot times, decomposed accents, curly
-    apostrophes, both. Without a hit the resolved path comes back, for the caller's error.
-    """
-    resolved = resolve(path, cwd, disk=disk)
-    if not resolved or disk.exists(resolved):
-        return resolved
-    return next((variant for variant in _variants(resolved) if disk.exists(variant)), resolved)
+
+def path_use(path: str, *, is_written: bool = False) -> PathUse:
+    """The declaration of a resolved path for `Tool.paths`."""
+    return PathUse(path, os.path.realpath(path), is_written)
 
 
 def not_found(path: str, resolved: str, disk: Disk = DISK) -> ToolFailure:

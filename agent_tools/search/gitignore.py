@@ -197,9 +197,11 @@ class Walk:
 
     Iterating gives pairs of a folder's path (from the root, "" or ending in a slash) and names in it: runs of
     files, each run ended by at most one folder (with its trailing slash), whose own runs follow at once.
-    `files_only` leaves links, pipes and devices out. `check` is called once per folder and may raise to end
-    the walk; OSError when `root` itself cannot be listed. Afterwards `ignored` tells whether rules left
-    something out, and `unreadable` which folders could not be listed. One walk is one thread's.
+    `files_only` leaves links, pipes and devices out. `exclude(real_path)` leaves out the entries for which it
+    is true (a folder's path ends in a slash); `excluded_files` and `excluded_folders` count them.
+    `check` is called once per folder and may raise to end the walk; OSError when `root` cannot be listed.
+    Afterwards `ignored` tells whether rules left something out, and `unreadable` which folders could not be
+    listed. One walk is used by one thread.
     """
 
     def __init__(
@@ -210,14 +212,19 @@ class Walk:
         files_only: bool = False,
         check: Callable[[], None] = lambda: None,
         disk: Disk = DISK,
+        exclude: Callable[[str], bool] | None = None,
     ) -> None:
         self.root = root
         self.ignored = False
+        self.excluded_files = 0
+        self.excluded_folders = 0
         self.unreadable: list[str] = []
         self._top = top
         self._files_only = files_only
         self._check = check
         self._disk = disk
+        self._exclude = exclude
+        self._real_root = os.path.join(os.path.realpath(root), "") if exclude else ""
 
     def __iter__(self) -> Iterator[tuple[str, list[str]]]:
         names, rules = self._list("", _inherited(self.root, self._top, self._disk))
@@ -261,8 +268,23 @@ class Walk:
         kept = rules.kept(prefix, names)
         if len(kept) != len(names):
             self.ignored = True
+        if self._exclude is not None:
+            kept = self._without_excluded(prefix, kept, self._exclude)
         kept.sort()
         return kept, rules
+
+    def _without_excluded(self, prefix: str, names: list[str], exclude: Callable[[str], bool]) -> list[str]:
+        """The names that `exclude` does not take out. Links are not followed, so the paths are real ones."""
+        folder = self._real_root + prefix
+        kept = []
+        for name in names:
+            if not exclude(folder + name):
+                kept.append(name)
+            elif name.endswith("/"):
+                self.excluded_folders += 1
+            else:
+                self.excluded_files += 1
+        return kept
 
 
 def _runs(names: list[str]) -> Iterator[list[str]]:

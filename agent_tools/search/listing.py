@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from agent_tools.files.filesystem import Disk
-from agent_tools.files.paths import find_existing
+from agent_tools.files.paths import resolve
 from agent_tools.tool import Cancel, Result, ToolFailure
 from agent_tools.truncate import MAX_BYTES, keep_head
 
@@ -21,14 +22,39 @@ _UNSHOWABLE = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def existing_path(path: str, cwd: str | os.PathLike[str], disk: Disk) -> str:
-    """The absolute path of a folder or file that exists; an empty one means `cwd`."""
-    resolved = find_existing(path or ".", cwd, disk)
+# `exclude(real_path)`, an option of grep, find and ls: True for a file or folder to leave out. The path is
+# absolute with links resolved; that of a folder ends in a slash. What is in such a folder is left out too.
+Exclude = Callable[[str], bool]
+
+
+def search_path(path: str, cwd: str | os.PathLike[str], disk: Disk) -> str:
+    """The absolute path where a search starts; an empty one means `cwd`."""
+    return resolve(path or ".", cwd, disk=disk)
+
+
+def require_searchable(resolved: str, disk: Disk, exclude: Exclude | None) -> str:
+    """The path itself; `ToolFailure` unless it is a folder or file that exists and is not excluded."""
+    if exclude is not None and _is_excluded(os.path.realpath(resolved), exclude):
+        raise ToolFailure(f"{shown_name(resolved)} is left out by rules: it must not be searched")
     if not disk.exists(resolved):
         raise ToolFailure(f"path not found: {shown_name(resolved)}")
     if not disk.isdir(resolved) and not disk.isfile(resolved):
         raise ToolFailure(f"neither a folder nor a regular file: {shown_name(resolved)}")
     return resolved
+
+
+def _is_excluded(real: str, exclude: Exclude) -> bool:
+    """True when the file or folder, or one of the folders above it, is excluded."""
+    if not os.path.isdir(real) and exclude(real):
+        return True
+    folder = real
+    while True:
+        if exclude(os.path.join(folder, "")):
+            return True
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
 
 
 def shown_name(name: str) -> str:
@@ -64,6 +90,12 @@ class Guard:
             )
 
 
+def excluded_text(files: int, folders: int) -> str:
+    """`2 files and 1 folder left out by rules`."""
+    counts = [f"{n} {word}{'s' * (n > 1)}" for n, word in ((files, "file"), (folders, "folder")) if n]
+    return f"{' and '.join(counts)} left out by rules"
+
+
 class Notices:
     """The remarks under a listing, and the same as data."""
 
@@ -84,6 +116,10 @@ class Notices:
         if names:
             some = ", ".join(map(shown_name, names[:3]))
             self.add(f"Could not read {len(names)}: {some}", unreadable=len(names))
+
+    def add_excluded(self, files: int, folders: int) -> None:
+        if files or folders:
+            self.add(excluded_text(files, folders), excluded=files + folders)
 
     def result(self, rows: list[str]) -> Result:
         """The answer: as many whole rows as fit, then the remarks in one bracket."""

@@ -1,0 +1,91 @@
+"""The option `exclude` of grep, find and ls: what rules deny is not shown by a search."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_tools import coding_tools
+from agent_tools.tool import Result, Tool
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("src/app.py", "src/.env", ".ssh/id_rsa", ".ssh/config", "readme"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"KEY of {name}\n")
+    return tmp_path
+
+
+def _exclude(real: str) -> bool:
+    return real.endswith(("/.env", "/.ssh/"))
+
+
+def _tool(root: Path, name: str, **options: Any) -> Tool[Any]:
+    return next(tool for tool in coding_tools(root, exclude=_exclude, **options) if tool.name == name)
+
+
+def _search(root: Path, tool: str, **arguments: Any) -> Result:
+    given = {} if tool == "ls" else {"pattern": "KEY" if tool == "grep" else "*"}
+    return _tool(root, tool).run(**{**given, **arguments})
+
+
+@pytest.mark.parametrize("confine", [False, True])
+@pytest.mark.parametrize("tool", ["grep", "find"])
+def test_excluded_files_and_folders_are_left_out_and_counted(tool: str, confine: bool, root: Path) -> None:
+    result = _tool(root, tool, confine=confine).run(pattern="KEY" if tool == "grep" else "*")
+
+    assert "src/app.py" in result.text
+    assert ".env" not in result.text
+    assert "id_rsa" not in result.text
+    assert "[1 file and 1 folder left out by rules]" in result.text
+    assert result.details["excluded"] == 2
+
+
+def test_ls_leaves_out_what_is_excluded(root: Path) -> None:
+    assert _search(root, "ls").text == "readme\nsrc/\n\n[1 folder left out by rules]"
+    assert _search(root, "ls", path="src").text == "app.py\n\n[1 file left out by rules]"
+
+
+@pytest.mark.parametrize("tool", ["grep", "find", "ls"])
+@pytest.mark.parametrize("path", [".ssh", ".ssh/", "link", "src/../.ssh", "link/../.ssh"])
+def test_a_search_that_starts_in_an_excluded_folder_is_refused(tool: str, path: str, root: Path) -> None:
+    (root / "link").symlink_to(".ssh")
+
+    result = _search(root, tool, path=path)
+
+    assert result.is_error
+    assert "left out by rules" in result.text
+    assert "KEY" not in result.text
+
+
+@pytest.mark.parametrize("path", [".ssh/config", "src/.env", "link"])
+def test_grep_in_an_excluded_file_is_refused(path: str, root: Path) -> None:
+    (root / "link").symlink_to(".ssh/config")
+
+    assert "left out by rules" in _search(root, "grep", path=path).text
+
+
+@pytest.mark.parametrize("tool", ["grep", "find"])
+def test_a_search_that_finds_nothing_says_what_was_left_out(tool: str, root: Path) -> None:
+    result = _search(root, tool, pattern=".env")
+
+    assert result.text.startswith("No ")
+    assert "1 file and 1 folder left out by rules" in result.text
+
+
+def test_the_glob_of_grep_does_not_bring_an_excluded_file_back(root: Path) -> None:
+    assert "KEY" not in _search(root, "grep", glob=".env").text
+
+
+def test_a_folder_that_only_links_lead_to_is_judged_by_its_real_path(root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "sub" / "link").symlink_to(root / "src")
+
+    result = _search(root, "grep", path="sub/link")
+
+    assert result.text == "app.py:1: KEY of src/app.py\n\n[1 file left out by rules]"
+    assert os.path.islink(root / "sub" / "link")
