@@ -101,8 +101,9 @@ if TYPE_CHECKING:
     from agent.models import Model, get_model
     from agent.providers import default_stream_fn
     from agent.retry import RetryPolicy
-    from agent.runs import Run, RunMetadata, RunResult, current_run
+    from agent.runs import RunMetadata, RunResult, current_run
     from agent.runtime.inbox import Receipt
+    from agent.runtime.run_handle import Run
     from agent.runtime.subscribers import Subscription
     from agent.stream import (
         AgentContext,
@@ -331,7 +332,7 @@ _HOMES = {
     "Transcript": "agent.transcript",
     "default_stream_fn": "agent.providers",
     "RetryPolicy": "agent.retry",
-    "Run": "agent.runs",
+    "Run": "agent.runtime.run_handle",
     "RunMetadata": "agent.runs",
     "RunResult": "agent.runs",
     "current_run": "agent.runs",

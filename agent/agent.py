@@ -11,10 +11,8 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,43 +23,26 @@ from agent.hooks import Hooks
 from agent.limits import Limits
 from agent.loop.history import History
 from agent.loop.side_query import SideQuery
-from agent.messages import (
-    AssistantMessage,
-    ImageContent,
-    Message,
-    TextContent,
-    ToolCall,
-    UserMessage,
-    default_convert_to_llm,
-)
+from agent.messages import AssistantMessage, ImageContent, Message, ToolCall, default_convert_to_llm
 from agent.models import Model, resolve_model
 from agent.retry import RetryPolicy
-from agent.runs import (
-    Ear,
-    Run,
-    RunResult,
-    ear_of_the_enclosing_run,
-    enter_run,
-    is_inside,
-    new_metadata,
-    refuse_inside,
-    wait_for,
-)
+from agent.runs import EventSink, RunResult, enter_run, is_inside, new_metadata, parent_sink
 from agent.runtime.active_run import ActiveRun, Job
+from agent.runtime.event_iterator import EventIterator
+from agent.runtime.event_relay import EventRelay
 from agent.runtime.inbox import Inbox, Receipt
+from agent.runtime.prompts import Prompt, as_message, prompt_messages
+from agent.runtime.run_handle import Run, refuse_inside
 from agent.runtime.run_state import RunState
 from agent.runtime.settings import Setting, Settings
-from agent.runtime.subscribers import Audience, Subscriber, Subscription
-from agent.runtime.worker import Jobs, hire
+from agent.runtime.subscribers import Subscriber, SubscriberList, Subscription
+from agent.runtime.worker import Worker
 from agent.stream import AgentContext, PartialMessage, StreamFn, StreamOptions
 from agent.tools import ToolSet
 from agent.transcript import ToolResolution, Transcript, resolved_by
 
 if TYPE_CHECKING:
     from agent.loop.structured_output import TypedOutput
-    from agent.runtime.event_iterator import EventStream
-
-Prompt = str | Message | Sequence[str | Message]
 
 _NO_STREAM_FN = (
     "no stream function configured: pass stream_fn=... to the Agent, or set agent.default_stream_fn "
@@ -69,10 +50,13 @@ _NO_STREAM_FN = (
 )
 _NO_MODEL = "no model configured: pass a Model or a name such as 'openai/gpt-5-mini' to the Agent"
 
+# A tool that ignores its cancellation is detached after one second; this leaves time for that.
+_CLOSE_TIMEOUT = 3.0
+
 
 @dataclass(slots=True)
 class AgentState:
-    """What an agent is and holds at one moment: lists and sets are copies, messages are shared."""
+    """A snapshot of an agent: lists and sets are copies, messages are shared."""
 
     system_prompt: str = ""
     model: Model | None = None
@@ -222,24 +206,22 @@ class Agent:
         )
         given = start.tools if start.tools is not None else tools
         self._tools = given if isinstance(given, ToolSet) else ToolSet(given or ())
-        self._inbox = Inbox(steering_mode, follow_up_mode)
+        self._relay = EventRelay()
+        self._inbox = Inbox(steering_mode, follow_up_mode, self._relay.notify)
         self._parks = park
 
-        # Reentrant: a signal handler may abort, or the collector close a forgotten stream, while it is held.
+        # Reentrant: a signal handler may abort, or the collector close a lost iterator, while it is held.
         self._lock = threading.RLock()
         self._tools_lock = threading.RLock()  # a change may make another
         kept = transcript or Transcript()
         self._history = History(start.messages or kept.messages, self._lock)
         self._state = RunState(self._lock, self._history, kept.usage)
-        self._audience = Audience()
+        self._subscribers = SubscriberList()
         self._key = object()  # stands for this agent where a reference would keep it alive
-        self._idle = threading.Event()
-        self._idle.set()
         self._active: Job | None = None
         self._waiting: Job | None = None
         self._closed = False
-        self._jobs: Jobs | None = None
-        self._worker: threading.Thread | None = None
+        self._worker: Worker | None = None
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -250,7 +232,7 @@ class Agent:
         run is finishing is accepted and runs next. Raises ConfigurationError without a model or a stream
         function.
         """
-        return self._start(_as_messages(prompt, images))
+        return self._start(CancelToken(), prompt_messages(prompt, images))
 
     def resume(self) -> Run:
         """Go on from the messages as they are.
@@ -258,23 +240,12 @@ class Agent:
         After an answer, what is queued is sent: steering first, else follow-ups, else the word "continue".
         Raises NothingToContinueError when there are no messages, AgentBusyError while a run is active.
         """
-        with self._lock:
-            self._check_free("Wait for it before resuming.")
-            self._state.check_nothing_pending()
-            if self._history.last is None:
-                raise NothingToContinueError("no messages to continue from: prompt the agent first")
-            self._check_runnable_locked()
-            if not isinstance(self._history.last, AssistantMessage):
-                return self._accept([])
-            # What is queued is taken in the same step that accepts the run, so none of it can be lost.
-            steering = self._inbox.poll_steering(1)
-            queued = steering or self._inbox.poll_follow_ups(1) or [UserMessage("continue", timestamp=0)]
-            return self._accept(queued, skip_first_steering=bool(steering))
+        return self._start(CancelToken(), None)
 
     def run(
         self, prompt: Prompt, images: Sequence[ImageContent] = (), *, output_type: Any = None
     ) -> RunResult:
-        """Prompt, wait for the end, and give what came of it.
+        """Prompt, wait for the end, and return the result.
 
         With `output_type`, a pydantic model or any type that pydantic can describe, the result's `output` is
         a value of it; an answer that does not fit is asked for again, three times. It is None when the run
@@ -284,27 +255,31 @@ class Agent:
         An exception while waiting (Ctrl-C) aborts the run.
         """
         refuse_inside(self._key, "Agent.run()")
-        run = self._start(_as_messages(prompt, images), output_type)
+        cancel = CancelToken()
         try:
+            run = self._start(cancel, prompt_messages(prompt, images), output_type)
             run.wait()
         except BaseException:
-            self.abort_run(run)
+            cancel.cancel("aborted")
             raise
         result = run.result()
         if result.stop == "error":
             raise RunError(result.error or "the run failed", result) from result.cause
         return result
 
-    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> EventStream:
+    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> EventIterator:
         """Prompt, and iterate over the run's events up to its `agent_end`; also a context manager.
 
         The prompt is made by this call. Leaving early (closing, leaving the `with`, dropping the iterator)
         aborts the run and waits for it.
         """
-        from agent.runtime.event_iterator import EventStream
-
         refuse_inside(self._key, "Agent.stream()")
-        return EventStream(self, prompt, images)
+        messages = prompt_messages(prompt, images)
+        return EventIterator(
+            lambda cancel: self._start(cancel, messages),
+            lambda subscriber: self.subscribe(subscriber, children=False),
+            self.can_wait,
+        )
 
     def wait_for_idle(self, timeout: float | None = None) -> bool:
         """Wait until no run is active or waiting, at most `timeout` seconds; True when idle.
@@ -312,9 +287,14 @@ class Agent:
         Raises RuntimeError inside a run of this agent.
         """
         refuse_inside(self._key, "Agent.wait_for_idle()")
-        with self._lock:  # a run is settled and the agent idle in one step: who has seen one sees the other
-            idle = self._idle.is_set()
-        return idle or wait_for(self._idle, timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:  # a run is settled and the agent idle in one step: both are seen, or neither
+                job = self._waiting or self._active
+            if job is None:
+                return True
+            if not job.run.wait(None if end is None else end - time.monotonic()):
+                return False
 
     def abort(self) -> None:
         """Stop the current run, if any; does not wait. What is queued stays queued."""
@@ -331,7 +311,7 @@ class Agent:
             job.cancel.cancel("aborted")
 
     def reset(self) -> None:
-        """Forget messages, error and both queues; keep model, prompt, tools and options.
+        """Clear messages, error, usage and both queues; keep model, prompt, tools and options.
 
         Raises AgentBusyError while a run is active.
         """
@@ -343,7 +323,8 @@ class Agent:
 
     def can_wait(self) -> bool:
         """False where waiting for a run of this agent would never end: inside one, and on its worker."""
-        return not is_inside(self._key) and threading.current_thread() is not self._worker
+        worker = self._worker
+        return not is_inside(self._key) and not (worker is not None and worker.is_current())
 
     def close(self) -> None:
         """Abort the run, if any, and end the worker thread. Idempotent; a closed agent takes no prompts.
@@ -354,12 +335,12 @@ class Agent:
             self._closed = True
             worker = self._worker
             if self._active is None:
-                self._dismiss()
+                self._stop_threads()
         self.abort()
         if worker is not None and self.can_wait():
             deadline = time.monotonic() + _CLOSE_TIMEOUT
             worker.join(_CLOSE_TIMEOUT)
-            self._audience.join(deadline)
+            self._subscribers.join(deadline)
 
     def __enter__(self) -> Agent:
         return self
@@ -384,18 +365,18 @@ class Agent:
         A subscriber may call any method but those that wait. One that raises is logged and stops nothing; one
         that blocks holds the run up, unless it has a `queue`: then it runs on a thread of its own, behind a
         queue of that many events. When the queue is full the run waits for it, at most 5 s, and then drops
-        events until there is room again; with `drop_streaming`, updates of messages and tools are dropped
-        without a wait. `dropped` of what is returned counts them. Such a subscriber may hear of the end of a
-        run after `wait_for_idle()` has returned; `close()` waits for it.
+        events until there is a place again; with `drop_streaming`, updates of messages and tools are dropped
+        without a wait. `dropped` of the returned subscription counts them. Such a subscriber may get the end
+        of a run after `wait_for_idle()` has returned; `close()` waits for it.
 
-        It also hears of the runs that tools and hooks start inside this agent's: their events have run ids of
-        their own and a `parent_run_id`. With `children=False` it does not.
+        It also gets the events of the runs that tools and hooks start inside this agent's: they have run ids
+        of their own and a `parent_run_id`. With `children=False` it does not.
         """
-        return self._audience.add(subscriber, queue, drop_streaming, children, self.name)
+        return self._subscribers.add(subscriber, queue, drop_streaming, children, self.name)
 
     @property
     def state(self) -> AgentState:
-        """A snapshot of what the agent is and holds."""
+        """A snapshot of settings, messages and progress."""
         with self._lock:
             return AgentState(
                 self._settings.system_prompt,
@@ -414,16 +395,16 @@ class Agent:
     def steer(self, message: str | Message) -> Receipt:
         """Queue a message for the start of the next turn; never starts a run.
 
-        The receipt tells what became of it.
+        The receipt shows whether it was delivered.
         """
-        return self._inbox.steer(_as_message(message))
+        return self._inbox.steer(as_message(message))
 
     def follow_up(self, message: str | Message) -> Receipt:
         """Queue a message for when the run would end; never starts a run.
 
-        The receipt tells what became of it.
+        The receipt shows whether it was delivered.
         """
-        return self._inbox.follow_up(_as_message(message))
+        return self._inbox.follow_up(as_message(message))
 
     @property
     def parks(self) -> bool:
@@ -434,10 +415,10 @@ class Agent:
         """Answer an agent that parks (`park=True`); True when the current run will take it.
 
         A run that parks does not end with an answer: it waits for a reply, for queued messages, or for an
-        abort. There is one place for a reply, which may be taken before the run has parked; False when it is
-        taken, when no run is active, and without `park`. A reply that its run does not come to is dropped.
+        abort. There is one place for a reply, which may be filled before the run has parked; False when it
+        is full, when no run is active, and without `park`. A reply that the run ends without is dropped.
         """
-        return self._inbox.reply(_as_message(message))
+        return self._inbox.reply(as_message(message))
 
     @property
     def has_queued_messages(self) -> bool:
@@ -462,7 +443,7 @@ class Agent:
 
     def clear_follow_up_queue(self) -> None:
         """Drop all waiting follow-ups."""
-        self._inbox.clear_follow_ups()
+        self._inbox.take_follow_ups()
 
     def clear_all_queues(self) -> None:
         """Drop everything that waits in either queue."""
@@ -494,10 +475,10 @@ class Agent:
 
     @property
     def pending_calls(self) -> list[ToolCall]:
-        """The calls that a gate paused and nobody has answered yet, with the arguments that it gave them.
+        """The calls that a gate paused and that have no result yet, with the arguments that the gate set.
 
-        None of a running run. They are found in the messages, so those of a loaded transcript are here too,
-        with the model's own arguments.
+        Empty during a run. They are found in the messages, so those of a loaded transcript are here too, with
+        the model's own arguments.
         """
         with self._lock:
             return [] if self._is_streaming() else self._state.pending_calls()
@@ -516,8 +497,8 @@ class Agent:
     def resolve_pending(self, resolve: Callable[[ToolCall], Any]) -> None:
         """Answer all pending calls with what `resolve(call)` returns: text, blocks or a ToolResult.
 
-        What it raises becomes an error result. It runs on the calling thread with no lock held; when somebody
-        else has answered one of the calls meanwhile, nothing is stored and ToolCallNotPendingError raised.
+        What it raises becomes an error result. It runs on the calling thread with no lock held; when one of
+        the calls was answered meanwhile, nothing is stored and ToolCallNotPendingError is raised.
         """
         advice = "Wait for it before resolving calls."
         with self._lock:
@@ -539,7 +520,7 @@ class Agent:
     def simple_prompt(
         self, messages: Prompt, model: Model | str | None = None, reasoning: str | None = None
     ) -> str:
-        """Ask something on the side and give the answer's text; the conversation is not touched.
+        """Ask a question beside the conversation, which it does not change, and return the answer's text.
 
         Runs on the caller's thread, also beside a run. Sends the given messages with the system prompt and no
         tools. Raises SideQueryError when there is no usable answer, ConfigurationError without a model.
@@ -553,7 +534,7 @@ class Agent:
         reasoning: str | None = None,
         on_event: Subscriber | None = None,
     ) -> tuple[str, AssistantMessage]:
-        """Like `simple_prompt`; also gives the message, and tells `on_event` of it while it comes in."""
+        """Like `simple_prompt`; also returns the message, and calls `on_event` while it streams."""
         settings = self._settings
         chosen = resolve_model(model) or settings.model
         if chosen is None:
@@ -561,7 +542,7 @@ class Agent:
         config = settings.side_query_config(chosen, reasoning, CancelToken())
         query = SideQuery(
             settings.system_prompt,
-            _as_messages(messages or []),
+            prompt_messages(messages or []),
             config,
             self._stream_fn_of(settings),
             on_event,
@@ -624,29 +605,33 @@ class Agent:
 
     # -- accepting a run -------------------------------------------------------------------------------
 
-    def _start(self, prompts: list[Message], output_type: Any = None) -> Run:
-        """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins."""
-        output = None if output_type is None else _typed_output(output_type, self._tools)
-        with self._lock:
-            reply = "reply(), " if self._parks else ""
-            self._check_free(f"Use {reply}steer() or follow_up(), or wait for it.")
-            self._state.check_nothing_pending()
-            self._check_runnable_locked()
-            if not prompts and self._history.last is None:
-                raise NothingToContinueError("no messages to send: the prompt and the conversation are empty")
-            return self._accept(prompts, output=output)
+    def _start(self, cancel: CancelToken, prompts: list[Message] | None, output_type: Any = None) -> Run:
+        """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins.
 
-    def _accept(
-        self, prompts: list[Message], skip_first_steering: bool = False, output: TypedOutput | None = None
-    ) -> Run:
-        """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made."""
-        job = self._new_job(prompts, skip_first_steering, output)
-        self._state.error = ""
-        if self._active is None:
-            self._launch(job)
-        else:
-            self._waiting = job
-        return job.run
+        Without prompts the run goes on from the messages. When this is interrupted (Ctrl-C), a run that was
+        accepted is aborted.
+        """
+        output = None if output_type is None else _typed_output(output_type, self._tools)
+        try:
+            with self._lock:
+                self._check_free("Wait for it before resuming." if prompts is None else self._advice())
+                self._state.check_nothing_pending()
+                last = self._history.last
+                if last is None and not prompts:
+                    raise NothingToContinueError(
+                        "no messages to continue from: prompt the agent first"
+                        if prompts is None
+                        else "no messages to send: the prompt and the conversation are empty"
+                    )
+                if prompts is None and not isinstance(last, AssistantMessage):
+                    prompts = []
+                return self._accept(self._new_job(cancel, prompts, output)).run
+        except BaseException:
+            cancel.cancel("aborted")
+            raise
+
+    def _advice(self) -> str:
+        return f"Use {'reply(), ' if self._parks else ''}steer() or follow_up(), or wait for it."
 
     def _check_free(self, advice: str) -> None:
         if self._closed:
@@ -657,34 +642,37 @@ class Agent:
     def _is_streaming(self) -> bool:
         return self._waiting is not None or (self._active is not None and not self._active.is_finishing)
 
-    def _check_runnable_locked(self) -> None:
-        """Raise unless there is everything a run needs: a model, a stream function, a thread."""
-        if self._settings.model is None:
+    def _new_job(self, cancel: CancelToken, prompts: list[Message] | None, output: TypedOutput | None) -> Job:
+        """A job with the settings of this moment. Raises unless there is everything a run needs."""
+        settings = self._settings
+        if settings.model is None:
             raise ConfigurationError(_NO_MODEL)
-        if self._settings.limits is not None:
-            for model in (self._settings.model, *self._settings.fallbacks):
-                self._settings.limits.check_model(model)
+        if settings.limits is not None:
+            for model in (settings.model, *settings.fallbacks):
+                settings.limits.check_model(model)
         try:
-            self._stream_fn_of(self._settings)
+            stream_fn = self._stream_fn_of(settings)
         except ConfigurationError as error:
             self._state.error = str(error)
             raise
-        if self._jobs is None:
-            self._hire()
-
-    def _hire(self) -> None:
-        """Start the worker thread. Called under the lock."""
-        jobs: Jobs = SimpleQueue()
-        self._worker = hire(jobs, f"agent-worker-{self.name}")
-        self._jobs = jobs
-        # SimpleQueue.put is safe in a finalizer; at interpreter exit the daemon thread needs no farewell.
-        weakref.finalize(self, jobs.put, None).atexit = False
-
-    def _dismiss(self) -> None:
-        """Tell the threads to end once they have done their jobs. Called under the lock."""
-        if self._jobs is not None:
-            self._jobs.put(None)
-        self._audience.end()
+        if output is not None:
+            output.takes_schema = _schema_test_of(stream_fn)
+        metadata = new_metadata(self._key, self.name)
+        context = contextvars.copy_context()
+        context.run(enter_run, metadata, self._key)
+        return Job(
+            run=Run(metadata, self._key),
+            prompts=prompts,
+            settings=settings,
+            model=settings.model,
+            stream_fn=stream_fn,
+            tools=self._tools,
+            context=context,
+            sink=self._sink_of_a_new_run(),
+            cancel=cancel,
+            parks=self._parks,
+            output=output,
+        )
 
     def _stream_fn_of(self, settings: Settings) -> StreamFn:
         # The package's attribute is read at each call, so that it can be replaced at any time.
@@ -693,50 +681,63 @@ class Agent:
             raise ConfigurationError(_NO_STREAM_FN)
         return stream_fn
 
-    def _new_job(self, prompts: list[Message], skip_first_steering: bool, output: TypedOutput | None) -> Job:
-        stream_fn = self._stream_fn_of(self._settings)
-        if output is not None:
-            output.takes_schema = _schema_test_of(stream_fn)
-        model = self._settings.model
-        assert model is not None  # checked
-        metadata = new_metadata(self._key, self.name)
-        context = contextvars.copy_context()
-        context.run(enter_run, metadata, self._key)
-        return Job(
-            run=Run(metadata, self._key),
-            prompts=prompts,
-            settings=self._settings,
-            model=model,
-            stream_fn=stream_fn,
-            tools=self._tools,
-            context=context,
-            ear=self._ear_of_a_new_run(),
-            skips_first_steering=skip_first_steering,
-            parks=self._parks,
-            output=output,
-        )
-
-    def _ear_of_a_new_run(self) -> Ear | None:
-        """Who else hears of a run started here: the enclosing run, or what encloses the current one."""
+    def _sink_of_a_new_run(self) -> EventSink | None:
+        """Where else the events of a run started here go: to the run around it, or around the current one."""
         if is_inside(self._key):
-            return None if self._active is None else self._active.ear
-        return ear_of_the_enclosing_run()
+            return None if self._active is None else self._active.sink
+        return parent_sink()
 
-    def _launch(self, job: Job) -> None:
+    def _accept(self, job: Job) -> Job:
+        """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made.
+
+        All or nothing, whatever interrupts it: the worker takes a job only while it is the active one.
+        """
+        try:
+            if self._worker is None:
+                self._worker = Worker(self, f"agent-worker-{self.name}")
+            if self._active is None:
+                self._activate(job, self._worker)
+            else:
+                self._waiting = job
+            self._state.error = ""
+        except BaseException:
+            if self._active is job:
+                self._deactivate()
+            if self._waiting is job:
+                self._waiting = None
+            job.run.settle(RunResult("aborted", run_id=job.run.run_id))
+            raise
+        return job
+
+    def _activate(self, job: Job, worker: Worker) -> None:
         """Hand an accepted job to the worker. Called under the lock."""
         self._active = job
         self._history.begin_run()
         self._state.stream_message = None
-        self._idle.clear()
         if self._parks:
             self._inbox.open_replies()
-        active = ActiveRun(job, self._history, self._state, self._inbox, self._audience)
-        assert self._jobs is not None
-        self._jobs.put(lambda: self._work(active))
+        worker.put(lambda: self._work(job))
+
+    def _deactivate(self) -> None:
+        """Reset what belongs to the active run. Called under the lock."""
+        self._history.end_run()
+        self._state.end_run()
+        self._inbox.close_replies()
+        self._active = None
+
+    def _stop_threads(self) -> None:
+        """Let the threads end once they have done their jobs. Called under the lock."""
+        if self._worker is not None:
+            self._worker.stop()
+        self._subscribers.finish()
 
     # -- on the worker thread --------------------------------------------------------------------------
 
-    def _work(self, active: ActiveRun) -> None:
+    def _work(self, job: Job) -> None:
+        with self._lock:
+            if self._active is not job:  # taken back when its acceptance was interrupted
+                return
+        active = ActiveRun(job, self._history, self._state, self._inbox, self._relay, self._subscribers)
         try:
             active.run()
         finally:
@@ -745,21 +746,13 @@ class Agent:
     def _finish(self, active: ActiveRun) -> None:
         """Settle a run, and start the one that waits or be idle, in one step."""
         with self._lock:
-            self._history.end_run()
-            self._state.end_run()
-            self._inbox.close_replies()
-            self._active, waiting, self._waiting = None, self._waiting, None
+            self._deactivate()
+            waiting, self._waiting = self._waiting, None
             active.settle()
-            if waiting is not None:
-                self._launch(waiting)
-                return
-            self._idle.set()
-            if self._closed:
-                self._dismiss()
-
-
-# A tool that ignores its cancellation is given up after one second; this leaves room for that.
-_CLOSE_TIMEOUT = 3.0
+            if waiting is not None and self._worker is not None:
+                self._activate(waiting, self._worker)
+            elif self._closed:
+                self._stop_threads()
 
 
 def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
@@ -769,28 +762,10 @@ def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:
 
 
 def _schema_test_of(stream_fn: StreamFn) -> Callable[[Model, AgentContext, StreamOptions], bool] | None:
-    """What tells of a request whether it brings the answer's schema; None for functions of others' making."""
+    """The provider's `takes_schema` check; None when a custom stream function is in use."""
     from agent.providers import default_stream_fn, takes_schema
 
     return takes_schema if stream_fn is default_stream_fn else None
-
-
-def _as_messages(prompt: Prompt, images: Sequence[ImageContent] = ()) -> list[Message]:
-    if isinstance(prompt, str) and images:
-        return [UserMessage([TextContent(prompt), *images])]
-    if images:
-        raise ConfigurationError("images go with a text prompt; put them into the message's content instead")
-    if isinstance(prompt, (list, tuple)):
-        return [_as_message(item) for item in prompt]
-    return [_as_message(prompt)]
-
-
-def _as_message(message: Any) -> Message:
-    if isinstance(message, str):
-        return UserMessage(message)
-    if not hasattr(message, "role"):
-        raise ConfigurationError(f"a message must be text or a message object, not {type(message).__name__}")
-    return message  # type: ignore[no-any-return]
 
 
 def _refuse_unsupported(**options: Any) -> None:

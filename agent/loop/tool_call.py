@@ -22,7 +22,7 @@ from agent.cancel import CancelToken
 from agent.errors import ToolError
 from agent.hooks import Hooks, ToolCallInfo, ToolResultInfo
 from agent.messages import AssistantMessage, ToolCall
-from agent.runs import RunMetadata, hear_runs_started_here
+from agent.runs import RunMetadata, forward_events_to
 from agent.tools import ToolContext, ToolDisplayHint, ToolResult, ToolSet, to_result
 
 logger = logging.getLogger("agent")
@@ -272,7 +272,7 @@ class Execution:
         self._stopping, self._deadline = why, time.monotonic() + GRACE
 
     def _run(self, run: RunMetadata | None) -> None:
-        hear_runs_started_here(lambda event: self._say("event", event))
+        forward_events_to(lambda event: self._say("event", event))
         context = ToolContext(
             self.item.call.id,
             self._cancel,

@@ -1,11 +1,11 @@
-"""One run of an agent as it goes on, on the worker thread: the loop, the queues, the subscribers."""
+"""One run of an agent in progress, on the worker thread: the loop, the queues, the subscribers."""
 
 from __future__ import annotations
 
 import contextvars
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.cancel import CancelToken
@@ -14,13 +14,15 @@ from agent.hooks import merge_hooks
 from agent.loop.config import LoopConfig
 from agent.loop.history import History
 from agent.loop.run import run_on_history
-from agent.messages import AssistantMessage, Message
+from agent.messages import AssistantMessage, Message, UserMessage
 from agent.models import Model
-from agent.runs import Ear, Run, RunResult, hear_runs_started_here
+from agent.runs import EventSink, RunResult, forward_events_to
+from agent.runtime.event_relay import EventRelay
 from agent.runtime.inbox import Inbox
+from agent.runtime.run_handle import Run
 from agent.runtime.run_state import RunState
 from agent.runtime.settings import Settings
-from agent.runtime.subscribers import Audience
+from agent.runtime.subscribers import SubscriberList
 from agent.stream import AgentContext, StreamFn
 from agent.tools import ToolSet
 from agent.usage import ZERO_USAGE, Usage
@@ -33,68 +35,82 @@ logger = logging.getLogger("agent")
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A run that was accepted: its handle and everything it starts from."""
+    """A run that was accepted: its handle and everything it starts from.
+
+    `prompts` is None for a run that begins with what is queued, else with the word "continue". `is_finishing`
+    is set while the end is emitted: one prompt may be accepted from then on.
+    """
 
     run: Run
-    prompts: list[Message]
+    prompts: list[Message] | None
     settings: Settings
     model: Model
     stream_fn: StreamFn
     tools: ToolSet
     context: contextvars.Context
-    ear: Ear | None
-    skips_first_steering: bool = False
+    sink: EventSink | None
+    cancel: CancelToken
     parks: bool = False
     output: TypedOutput | None = None
-    cancel: CancelToken = field(default_factory=CancelToken)
-    is_finishing: bool = False  # its end is being told: one prompt may be accepted now
+    is_finishing: bool = False
 
 
 class ActiveRun:
-    """Runs one job. Made when the job's turn has come; used by the worker alone.
+    """Runs one job.
 
-    `history`, `state`, `inbox` and `audience` are the agent's; `ear` of the job is where others hear of its
-    events too.
+    Threads: made when the job's turn has come, used by the worker alone. `history`, `state`, `inbox`, `relay`
+    and `subscribers` are the agent's, and have locks of their own. `job.sink` gets the events too.
     """
 
-    def __init__(self, job: Job, history: History, state: RunState, inbox: Inbox, audience: Audience) -> None:
+    def __init__(
+        self,
+        job: Job,
+        history: History,
+        state: RunState,
+        inbox: Inbox,
+        relay: EventRelay,
+        subscribers: SubscriberList,
+    ) -> None:
         self._job = job
         self._run = job.run.metadata
-        self._ear = job.ear
+        self._sink = job.sink
         self._history = history
         self._state = state
         self._inbox = inbox
-        self._audience = audience
+        self._relay = relay
+        self._subscribers = subscribers
         self._outcome = _Outcome()
+        self._skips_steering = False
 
     def run(self) -> None:
-        """Run it to its end; never raises."""
+        """Run the job to its end; never raises."""
         context = self._job.context
         try:
             context.run(self._run_loop)
-        except BaseException as error:  # a fault of ours: nobody may wait for ever because of it
+        except BaseException as error:  # a fault of ours: those who wait for the run must not wait for ever
             logger.exception("the agent loop failed")
             if not self._job.is_finishing:
-                context.run(self._tell_crash, f"internal error: {type(error).__name__}: {error}")
+                context.run(self._emit_crash, f"internal error: {type(error).__name__}: {error}")
 
     def settle(self) -> None:
-        """Tell who waits for the run what came of it."""
+        """Give the result to the handle of the run."""
         job = self._job
         job.run.settle(self._outcome.result(self._run.run_id, job.output.value if job.output else None))
 
     def _run_loop(self) -> None:
         job = self._job
-        hear_runs_started_here(lambda event: None if job.is_finishing else self._inbox.hear(event))
+        forward_events_to(lambda event: None if job.is_finishing else self._relay.forward(event))
         context = AgentContext(job.settings.system_prompt, (), job.tools)
+        prompts = self._queued_prompts() if job.prompts is None else job.prompts
         try:
-            run_on_history(self._history, job.prompts, context, self._config(), job.stream_fn, self._tell)
+            run_on_history(self._history, prompts, context, self._config(), job.stream_fn, self._emit)
         finally:
             job.cancel.cancel("the run has ended")  # frees whatever still waits on the run's signal
 
     def _config(self) -> LoopConfig:
         job = self._job
         config = job.settings.loop_config(job.model, job.cancel, self._run)
-        config.get_steering_messages = _skipping_first(self._poll_steering, job.skips_first_steering)
+        config.get_steering_messages = self._poll_steering
         config.get_follow_up_messages = self._poll_follow_ups
         config.has_queued_messages = self._inbox.has_messages
         config.park = self._wait_parked if job.parks else None
@@ -105,24 +121,33 @@ class ActiveRun:
             config.hooks = merge_hooks(job.output.hooks, config.hooks)
         return config
 
-    def _tell_crash(self, text: str) -> None:
-        self._tell(AgentEnd(self._history.new, "error", text, run=self._run))
+    def _emit_crash(self, text: str) -> None:
+        self._emit(AgentEnd(self._history.new, "error", text, run=self._run))
 
-    # -- what is queued --------------------------------------------------------------------------------
+    # -- the queues ------------------------------------------------------------------------------------
+
+    def _queued_prompts(self) -> list[Message]:
+        """The messages that a resumed run begins with; steering is not polled again for its first turn."""
+        steering = self._inbox.poll_steering(1)
+        self._skips_steering = bool(steering)
+        return steering or self._inbox.poll_follow_ups(1) or [UserMessage("continue", timestamp=0)]
 
     def _poll_steering(self) -> list[Message]:
+        if self._skips_steering:
+            self._skips_steering = False
+            return []
         return self._poll(self._inbox.poll_steering)
 
     def _poll_follow_ups(self) -> list[Message]:
         return self._poll(self._inbox.poll_follow_ups)
 
     def _poll(self, poll: Callable[[int], list[Message]]) -> list[Message]:
-        """What is queued, for the next turn; that it was queued is told before it leaves the queue."""
+        """Take messages for the next turn, after the event that announces them as queued."""
         self.emit_pending()
         return poll(self._outcome.turns + 1)
 
     def _wait_parked(self, cancel: CancelToken) -> Sequence[Message]:
-        """What a parked run goes on with: the reply, or what is queued; nothing when it is aborted."""
+        """The messages that a parked run goes on with: the reply, or what is queued; none when aborted."""
         while self._inbox.wait(cancel):
             reply = self._inbox.take_reply()
             if reply is not None:
@@ -135,48 +160,48 @@ class ActiveRun:
     # -- events ----------------------------------------------------------------------------------------
 
     def on_pending(self, wake: Callable[[], object] | None) -> None:
-        """Call `wake` when there is something to tell; for those who wait meanwhile."""
-        self._inbox.listen(wake)
+        """Call `wake` when other threads have something to emit; None ends that."""
+        self._relay.on_pending(wake)
 
     def emit_pending(self) -> None:
-        """Tell what has come in from other threads since the last event, if anything."""
-        if not self._inbox.news:
+        """Emit what has come in from other threads since the last event."""
+        if not self._relay.has_pending:
             return
-        events, queues = self._inbox.take_news()
-        for event in events:
-            self._tell(event)
+        for event in self._relay.pending_events():
+            self._emit(event)
+        queues = self._inbox.take_change()
         if queues is not None:
-            self._tell(QueueUpdate(*queues, run=self._run))
+            self._emit(QueueUpdate(*queues, run=self._run))
 
-    def _tell(self, event: Event) -> None:
-        """Bring the state up to an event, then tell every subscriber of it."""
-        if self._inbox.news and type(event) is not AgentStart:
+    def _emit(self, event: Event) -> None:
+        """Bring the state up to an event, then call every subscriber with it."""
+        if self._relay.has_pending and type(event) is not AgentStart:
             self.emit_pending()
-        members = self._audience.members
+        subscriptions = self._subscribers.subscriptions
         if event.run is not self._run:  # of a run inside this one
-            members = tuple(member for member in members if member.hears_children)
+            subscriptions = tuple(each for each in subscriptions if each.with_children)
         elif type(event) is MessageUpdate:
             self._state.stream_message = event.message
         else:
             self._note(event)
-        for member in members:
+        for subscription in subscriptions:
             try:
-                member.function(event)
+                subscription.function(event)
             except BaseException:  # also SystemExit, which on this thread would end the agent alone
                 logger.exception("a subscriber failed on %s", event.type)
-        if self._ear is not None:
-            self._ear(event)
+        if self._sink is not None:
+            self._sink(event)
 
     def _note(self, event: Event) -> None:
-        self._state.note(event)
         self._outcome.note(event)
+        self._state.note(event)
         if isinstance(event, AgentEnd):
             self._inbox.close_replies()
             self._job.is_finishing = True
 
 
 class _Outcome:
-    """What a run's events say of what came of it."""
+    """The parts of a run's result, from its events."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -210,11 +235,3 @@ class _Outcome:
             output,
             end.cause,
         )
-
-
-def _skipping_first(poll: Callable[[], list[Message]], skip: bool) -> Callable[[], list[Message]]:
-    """The poll; with `skip`, the first call finds nothing, since the run began with what was queued."""
-    if not skip:
-        return poll
-    calls = iter((True,))
-    return lambda: [] if next(calls, False) else poll()

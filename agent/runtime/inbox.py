@@ -1,25 +1,26 @@
-"""What other threads leave for a run: steering, follow-ups, a reply, and the events of runs inside it."""
+"""The messages that wait to enter a run: the steering and follow-up queues, and the reply to a parked run."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Literal
 
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
-from agent.events import Event
 from agent.messages import Message
 
 QUEUE_MODES = ("one-at-a-time", "all")
 
 
 class Receipt:
-    """What became of a message given to `steer()` or `follow_up()`.
+    """The state of a message given to `steer()` or `follow_up()`.
 
-    `state` is `queued`; then `delivered`, once it is part of a run (`turn` says in which of its turns, from
-    1); or `returned`, once it was taken back or dropped from the queue. Threads: any may read it.
+    `state` is `queued`; then `delivered`, once the message is part of a run, with `turn` as the number of the
+    turn in that run, from 1; or `returned`, once it was taken back or dropped from the queue. Threads: any
+    may read it; the inbox changes it, once.
     """
 
     __slots__ = ("_state", "_turn")
@@ -39,90 +40,139 @@ class Receipt:
         return self._turn
 
     def deliver(self, turn: int) -> None:
-        """Called by the inbox, once."""
+        """Set the state to `delivered`. Called by the inbox."""
         self._turn = turn
         self._state = "delivered"
 
     def give_back(self) -> None:
-        """Called by the inbox, once."""
+        """Set the state to `returned`. Called by the inbox."""
         self._state = "returned"
 
     def __repr__(self) -> str:
         return f"<Receipt {self._state}{f' in turn {self._turn}' if self._turn else ''}>"
 
 
-_Queue = deque[tuple[Message, Receipt]]
+class _Queue:
+    """Messages with their receipts, oldest first.
+
+    Used with the lock of the inbox held. A signal handler may append at any point of the other methods, on
+    the same thread: each reads and changes `_items` by single operations that nothing comes in between.
+    """
+
+    __slots__ = ("_items", "mode")
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self._items: deque[tuple[Message, Receipt]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def append(self, message: Message) -> Receipt:
+        receipt = Receipt()
+        self._items.append((message, receipt))
+        return receipt
+
+    def messages(self) -> list[Message]:
+        return [message for message, _ in tuple(self._items)]
+
+    def deliver(self, turn: int) -> list[Message]:
+        """Take the oldest message, or all of them, by the mode."""
+        taken = self._take_all() if self.mode == "all" else self._take_first()
+        for _, receipt in taken:
+            receipt.deliver(turn)
+        return [message for message, _ in taken]
+
+    def give_back(self) -> list[Message]:
+        """Take all messages out."""
+        returned = self._take_all()
+        for _, receipt in returned:
+            receipt.give_back()
+        return [message for message, _ in returned]
+
+    def remove(self, index: int) -> Message | None:
+        """Take out the message at an index; None when there is none (negative ones never match)."""
+        if not 0 <= index < len(self._items):
+            return None
+        message, receipt = self._items[index]
+        del self._items[index]
+        receipt.give_back()
+        return message
+
+    def _take_first(self) -> list[tuple[Message, Receipt]]:
+        return [self._items.popleft()] if self._items else []
+
+    def _take_all(self) -> list[tuple[Message, Receipt]]:
+        # What is appended between the two assignments is in the queue that was taken, and not lost.
+        taken, self._items = self._items, deque()
+        return list(taken)
 
 
 class Inbox:
-    """Messages that wait to enter a run, and the events of other runs that its listeners should hear.
+    """The queues of an agent, and the one place for a reply to a run that parks.
 
-    Steering enters at the next turn, follow-ups when the run would end, a reply where it is parked. The two
-    queues have a mode each: a poll takes the oldest message (`one-at-a-time`) or everything (`all`). There is
-    one place for a reply, and only while a run that parks is active.
-
-    `news` is true once there is something to tell: a queue has changed, or an event was heard.
+    Steering enters at the start of a turn, follow-ups where the run would end, a reply where it is parked.
+    `on_change` is called after each change of a queue; it must not block.
 
     Threads: every method may be called from any thread and from a signal handler, which may interrupt another
-    of them on the same thread; the reentrant `_lock` guards everything. Only the worker waits.
+    of them on the same thread. The reentrant `_lock` guards everything against other threads; `_Queue` is
+    written for the interruptions. Only the worker calls `wait`.
     """
 
-    def __init__(self, steering_mode: str, follow_up_mode: str) -> None:
+    def __init__(
+        self, steering_mode: str, follow_up_mode: str, on_change: Callable[[], object] = lambda: None
+    ) -> None:
         self._lock = threading.RLock()
-        self._arrived = threading.Condition(self._lock)
-        self._steering: _Queue = deque()
-        self._follow_ups: _Queue = deque()
+        self._steering = _Queue(checked_mode("steering_mode", steering_mode))
+        self._follow_ups = _Queue(checked_mode("follow_up_mode", follow_up_mode))
         self._reply: Message | None = None
         self._takes_replies = False
-        self._heard: list[Event] = []
-        self._queues_changed = False
-        self._wake_listener: Callable[[], object] | None = None
-        self.news = False
-        self._steering_mode = checked_mode("steering_mode", steering_mode)
-        self._follow_up_mode = checked_mode("follow_up_mode", follow_up_mode)
+        self._is_changed = False
+        self._on_change = on_change
+        self._waiter: SimpleQueue[None] | None = None
 
     @property
     def steering_mode(self) -> str:
-        return self._steering_mode
+        return self._steering.mode
 
     @steering_mode.setter
     def steering_mode(self, mode: str) -> None:
-        self._steering_mode = checked_mode("steering_mode", mode)
+        self._steering.mode = checked_mode("steering_mode", mode)
 
     @property
     def follow_up_mode(self) -> str:
-        return self._follow_up_mode
+        return self._follow_ups.mode
 
     @follow_up_mode.setter
     def follow_up_mode(self, mode: str) -> None:
-        self._follow_up_mode = checked_mode("follow_up_mode", mode)
+        self._follow_ups.mode = checked_mode("follow_up_mode", mode)
 
     # -- putting in, taking back -----------------------------------------------------------------------
 
     def steer(self, message: Message) -> Receipt:
+        """Queue a message for the next turn."""
         return self._put(self._steering, message)
 
     def follow_up(self, message: Message) -> Receipt:
+        """Queue a message for when the run would end."""
         return self._put(self._follow_ups, message)
 
     def has_messages(self) -> bool:
+        """True while a message waits in either queue."""
         with self._lock:
             return bool(self._steering or self._follow_ups)
 
     def follow_ups(self) -> list[Message]:
         """A copy of the waiting follow-ups, oldest first."""
         with self._lock:
-            return [message for message, _ in self._follow_ups]
+            return self._follow_ups.messages()
 
     def remove_follow_up(self, index: int) -> Message | None:
-        """Take the follow-up at an index back; None when there is none (negative ones never match)."""
+        """Take the follow-up at an index back; None when there is none."""
         with self._lock:
-            if not 0 <= index < len(self._follow_ups):
-                return None
-            message, receipt = self._follow_ups[index]
-            del self._follow_ups[index]
-            receipt.give_back()
-            self._changed()
+            message = self._follow_ups.remove(index)
+            if message is not None:
+                self._changed()
             return message
 
     def take_follow_ups(self) -> list[Message]:
@@ -131,39 +181,43 @@ class Inbox:
             return self._give_back(self._follow_ups)
 
     def clear_steering(self) -> None:
+        """Drop the steering messages."""
         with self._lock:
             self._give_back(self._steering)
-
-    def clear_follow_ups(self) -> None:
-        with self._lock:
-            self._give_back(self._follow_ups)
 
     def clear(self) -> None:
+        """Drop the messages of both queues."""
         with self._lock:
             self._give_back(self._steering)
             self._give_back(self._follow_ups)
+
+    def take_change(self) -> tuple[list[Message], list[Message]] | None:
+        """The messages of the two queues if one has changed since the last call, else None."""
+        with self._lock:
+            if not self._is_changed:
+                return None
+            self._is_changed = False
+            return self._steering.messages(), self._follow_ups.messages()
 
     # -- what a run takes ------------------------------------------------------------------------------
 
     def poll_steering(self, turn: int = 1) -> list[Message]:
-        """What that turn begins with, by the steering mode."""
-        with self._lock:
-            return self._deliver(self._steering, self._steering_mode, turn)
+        """Take what that turn begins with, by the steering mode."""
+        return self._deliver(self._steering, turn)
 
     def poll_follow_ups(self, turn: int = 1) -> list[Message]:
-        """What goes on after the run would have ended, by the follow-up mode."""
-        with self._lock:
-            return self._deliver(self._follow_ups, self._follow_up_mode, turn)
+        """Take what goes on after the run would have ended, by the follow-up mode."""
+        return self._deliver(self._follow_ups, turn)
 
     # -- replies ---------------------------------------------------------------------------------------
 
     def open_replies(self) -> None:
-        """A run that parks begins."""
+        """Accept a reply from now on: a run that parks begins."""
         with self._lock:
             self._takes_replies = True
 
     def close_replies(self) -> None:
-        """It is over; a reply that it did not use is dropped, never kept for the next."""
+        """Accept no reply any more; one that the run did not use is dropped, never kept for the next."""
         with self._lock:
             self._takes_replies = False
             self._reply = None
@@ -174,90 +228,58 @@ class Inbox:
             if not self._takes_replies or self._reply is not None:
                 return False
             self._reply = message
-            self._arrived.notify_all()
+            self._wake()
             return True
 
     def take_reply(self) -> Message | None:
-        """The reply, if there is one."""
+        """Take the reply, if there is one."""
         with self._lock:
             reply, self._reply = self._reply, None
             return reply
 
     def wait(self, cancel: CancelToken) -> bool:
         """Wait for a reply or a queued message; False once cancelled."""
-        remove = cancel.on_cancel(self._wake)
+        arrivals: SimpleQueue[None] = SimpleQueue()
+        self._waiter = arrivals  # before the first look: what arrives after it is announced
+        remove = cancel.on_cancel(lambda: arrivals.put(None))
         try:
-            with self._lock:
-                while not (self._reply or self._steering or self._follow_ups or cancel.is_set()):
-                    self._arrived.wait()
+            while not (self._reply or self.has_messages() or cancel.is_set()):
+                arrivals.get()
             return not cancel.is_set()
         finally:
+            self._waiter = None
             remove()
-
-    # -- news ------------------------------------------------------------------------------------------
-
-    def listen(self, wake: Callable[[], object] | None) -> None:
-        """Call `wake` when there is news, at once if there is some now; None ends that. It must not block."""
-        with self._lock:
-            self._wake_listener = wake
-            if self.news and wake is not None:
-                wake()
-
-    def hear(self, event: Event) -> None:
-        """Keep an event of a run that was started inside one of this agent's, to be told by its worker."""
-        with self._lock:
-            self._heard.append(event)
-            self._tell_listener()
-
-    def take_news(self) -> tuple[list[Event], tuple[list[Message], list[Message]] | None]:
-        """The events heard since, and the two queues if they have changed."""
-        with self._lock:
-            events, self._heard = self._heard, []
-            changed, self._queues_changed = self._queues_changed, False
-            self.news = False
-            queues = [message for message, _ in self._steering], [message for message, _ in self._follow_ups]
-            return events, queues if changed else None
 
     # -- under the lock --------------------------------------------------------------------------------
 
     def _put(self, queue: _Queue, message: Message) -> Receipt:
-        receipt = Receipt()
         with self._lock:
-            queue.append((message, receipt))
+            receipt = queue.append(message)
             self._changed()
         return receipt
 
-    def _deliver(self, queue: _Queue, mode: str, turn: int) -> list[Message]:
-        if not queue:
-            return []
-        taken = [queue.popleft() for _ in range(len(queue) if mode == "all" else min(1, len(queue)))]
-        for _, receipt in taken:
-            receipt.deliver(turn)
-        self._changed()
-        return [message for message, _ in taken]
+    def _deliver(self, queue: _Queue, turn: int) -> list[Message]:
+        with self._lock:
+            messages = queue.deliver(turn)
+            if messages:
+                self._changed()
+            return messages
 
     def _give_back(self, queue: _Queue) -> list[Message]:
-        returned = list(queue)
-        queue.clear()
-        for _, receipt in returned:
-            receipt.give_back()
-        if returned:
+        messages = queue.give_back()
+        if messages:
             self._changed()
-        return [message for message, _ in returned]
+        return messages
 
     def _changed(self) -> None:
-        self._queues_changed = True
-        self._tell_listener()
-        self._arrived.notify_all()
-
-    def _tell_listener(self) -> None:
-        self.news = True
-        if self._wake_listener is not None:
-            self._wake_listener()
+        self._is_changed = True
+        self._on_change()
+        self._wake()
 
     def _wake(self) -> None:
-        with self._lock:
-            self._arrived.notify_all()
+        waiter = self._waiter
+        if waiter is not None:
+            waiter.put(None)
 
 
 def checked_mode(name: str, mode: str) -> str:

@@ -1,4 +1,4 @@
-"""Who hears of the events of an agent: on its worker, or, slow, on a thread of their own behind a queue."""
+"""The subscribers of an agent: called on its worker, or on a thread of their own behind a queue."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ import contextvars
 import logging
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from queue import SimpleQueue
 
 from agent.errors import ConfigurationError
 from agent.events import Event, MessageUpdate, ToolExecutionUpdate
-from agent.runtime.worker import Jobs, hire
+from agent.runtime.worker import Worker
 
 logger = logging.getLogger("agent")
 
 Subscriber = Callable[[Event], object]
 
-PATIENCE = 5.0
+FULL_QUEUE_TIMEOUT = 5.0
 """How long, in seconds, a run waits for a place in a full queue: longer than any screen or disk takes."""
 
 _STREAMING = (MessageUpdate, ToolExecutionUpdate)
 
 
-def _wait(room: threading.Semaphore, seconds: float) -> bool:
-    return room.acquire(timeout=seconds)
+def _wait(slots: threading.Semaphore, seconds: float) -> bool:
+    return slots.acquire(timeout=seconds)
 
 
 class QueuedSubscriber:
     """Hands events to a function that runs on another thread, in order.
 
-    A full queue makes the run wait for a place, at most `PATIENCE`; then the event is dropped, and what
-    follows is dropped at once until there is room again, so that a function that never returns costs a run
-    that wait once. With `drop_streaming`, updates of messages and tools never wait: there are many, and the
-    end of the message or tool says it all. `dropped` counts what was dropped, of either kind.
+    A full queue makes the run wait for a slot, at most `FULL_QUEUE_TIMEOUT`. Then the event is dropped, and
+    those that follow are dropped without a wait until there is a slot again, so that a function that never
+    returns costs a run that wait once. With `drop_streaming`, updates of messages and tools never wait: there
+    are many, and the end of the message or tool has the whole content. `dropped` counts what was dropped, of
+    either kind.
 
-    Threads: only the agent's worker calls it. `leave` and `end` may come from any thread. The thread starts
-    with the first event and knows its jobs alone, so that it keeps neither the agent nor the function alive.
+    Threads: only the agent's worker calls it; any thread may call `close` and `finish`. Its own thread starts
+    with the first event, and keeps neither the agent nor the function alive.
     """
 
     def __init__(
@@ -56,59 +54,69 @@ class QueuedSubscriber:
         self._drop_streaming = drop_streaming
         self._name = name
         self._wait = wait
-        self._room = threading.Semaphore(size)
-        self._jobs: Jobs = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._left = False
-        self._stuck = False
-        weakref.finalize(self, self._jobs.put, None).atexit = False
+        self._slots = threading.Semaphore(size)
+        self._worker: Worker | None = None
+        self._is_closed = False
+        self._is_stuck = False
 
     def __call__(self, event: Event) -> None:
         """Queue an event, or drop it."""
-        if self._left:
+        if self._is_closed:
             return
-        if not self._has_room_for(event):
+        if not self._has_slot_for(event):
             self.dropped += 1
             return
-        if self._thread is None:
-            self._thread = hire(self._jobs, f"agent-subscriber-{self._name}")
+        worker = self._worker or self._start()
+        if worker is None:
+            self.dropped += 1
+            self._slots.release()
+            return
         context = contextvars.copy_context()  # the function is inside the run as any subscriber is
-        self._jobs.put(lambda: context.run(self._deliver, event))
+        worker.put(lambda: context.run(self._deliver, event))
 
-    def leave(self) -> None:
-        """Deliver nothing more; frees a run that waits for a place."""
-        self._left = True
-        self._room.release()
-        self._jobs.put(None)
+    def close(self) -> None:
+        """Deliver nothing more; a run that waits for a slot goes on."""
+        self._is_closed = True
+        self._slots.release()
+        self.finish()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Deliver what is queued, then end the thread. No event may follow."""
-        self._jobs.put(None)
+        if self._worker is not None:
+            self._worker.stop()
 
     def join(self, seconds: float) -> None:
         """Wait for the thread to end, unless this is it."""
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(seconds)
+        if self._worker is not None and not self._worker.is_current():
+            self._worker.join(seconds)
 
-    def _has_room_for(self, event: Event) -> bool:
-        if self._room.acquire(blocking=False):
-            self._stuck = False
+    def _start(self) -> Worker | None:
+        """Start the thread; None when there is none to be had, and the next event tries again."""
+        try:
+            self._worker = Worker(self, f"agent-subscriber-{self._name}")
+        except RuntimeError as error:
+            logger.warning("a subscriber has no thread (%s); its events are dropped until it gets one", error)
+        return self._worker
+
+    def _has_slot_for(self, event: Event) -> bool:
+        if self._slots.acquire(blocking=False):
+            self._is_stuck = False
             return True
-        if self._stuck or (self._drop_streaming and isinstance(event, _STREAMING)):
+        if self._is_stuck or (self._drop_streaming and isinstance(event, _STREAMING)):
             return False
-        if self._wait(self._room, PATIENCE):
-            return not self._left
-        self._stuck = True
+        if self._wait(self._slots, FULL_QUEUE_TIMEOUT):
+            return not self._is_closed
+        self._is_stuck = True
         logger.warning(
             "a subscriber took no event for %s s; %s is dropped, and what follows until it takes one",
-            PATIENCE,
+            FULL_QUEUE_TIMEOUT,
             event.type,
         )
         return False
 
     def _deliver(self, event: Event) -> None:
-        self._room.release()
-        if self._left:
+        self._slots.release()
+        if self._is_closed:
             return
         try:
             self._function(event)
@@ -117,22 +125,26 @@ class QueuedSubscriber:
 
 
 class Subscription:
-    """What `subscribe()` returns: calling it ends the subscription, as often as you like.
+    """The return value of `subscribe()`: calling it ends the subscription, as often as you like.
 
-    Once it has returned, a subscriber with a queue hears of no further event, but for the one it may be at.
+    After that, a subscriber with a queue gets no further event, except for the one that it may be handling.
     """
 
-    __slots__ = ("_end", "_queued")
+    __slots__ = ("_queued", "_remove", "function", "with_children")
 
-    def __init__(self, end: Callable[[], None], queued: QueuedSubscriber | None = None) -> None:
-        self._end = end
-        self._queued = queued
+    def __init__(
+        self, function: Subscriber, with_children: bool, remove: Callable[[Subscription], None]
+    ) -> None:
+        self.function = function
+        self.with_children = with_children
+        self._queued = function if isinstance(function, QueuedSubscriber) else None
+        self._remove = remove
 
     def __call__(self) -> None:
         """End the subscription."""
-        self._end()
+        self._remove(self)
         if self._queued is not None:
-            self._queued.leave()
+            self._queued.close()
 
     @property
     def dropped(self) -> int:
@@ -140,50 +152,43 @@ class Subscription:
         return 0 if self._queued is None else self._queued.dropped
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A subscriber, and whether it hears of the runs inside those of its agent."""
+class SubscriberList:
+    """The subscriptions of an agent, in the order in which they were made.
 
-    function: Subscriber
-    hears_children: bool
-
-
-class Audience:
-    """The subscribers of an agent, in the order they came.
-
-    Threads: `members` is read by the worker for every event; a change swaps the whole tuple, under `_lock`,
-    so that whoever reads it sees the old one or the new one.
+    Owner: an Agent. Threads: the worker reads `subscriptions` for every event; a change swaps the whole
+    tuple, under `_lock`, so that a reader sees the old one or the new one. `_lock` is reentrant: a finalizer
+    may end a subscription on the thread that is about to make one.
     """
 
     def __init__(self) -> None:
-        self.members: tuple[Member, ...] = ()
-        # Reentrant: a finalizer may end a subscription on the thread that is about to begin one.
+        self.subscriptions: tuple[Subscription, ...] = ()
         self._lock = threading.RLock()
 
     def add(
         self, function: Subscriber, queue: int | None, drop_streaming: bool, children: bool, name: str
     ) -> Subscription:
-        """Begin a subscription; with a queue on a thread of its own, named after the agent."""
-        queued = None if queue is None else QueuedSubscriber(function, queue, drop_streaming, name)
-        member = Member(queued or function, children)
+        """Add a subscriber; with a queue on a thread of its own, named after the agent."""
+        if queue is not None:
+            function = QueuedSubscriber(function, queue, drop_streaming, name)
+        subscription = Subscription(function, children, self._remove)
         with self._lock:
-            self.members = (*self.members, member)
+            self.subscriptions = (*self.subscriptions, subscription)
+        return subscription
 
-        def leave() -> None:
-            with self._lock:
-                self.members = tuple(other for other in self.members if other is not member)
-
-        return Subscription(leave, queued)
-
-    def end(self) -> None:
-        """Let those with a queue hear what is in it and end. No event may follow."""
+    def finish(self) -> None:
+        """Let those with a queue handle what is in it and end. No event may follow."""
         for queued in self._queued():
-            queued.end()
+            queued.finish()
 
     def join(self, deadline: float) -> None:
         """Wait for their threads, until that moment of the monotonic clock."""
         for queued in self._queued():
             queued.join(max(0.0, deadline - time.monotonic()))
 
+    def _remove(self, subscription: Subscription) -> None:
+        with self._lock:
+            self.subscriptions = tuple(other for other in self.subscriptions if other is not subscription)
+
     def _queued(self) -> list[QueuedSubscriber]:
-        return [m.function for m in self.members if isinstance(m.function, QueuedSubscriber)]
+        functions = [subscription.function for subscription in self.subscriptions]
+        return [function for function in functions if isinstance(function, QueuedSubscriber)]

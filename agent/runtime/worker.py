@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 
-Jobs = SimpleQueue[Callable[[], object] | None]
-"""What a worker does, in order; None ends it. Its `put` is safe in finalizers and signal handlers."""
+_Jobs = SimpleQueue[Callable[[], object] | None]
 
 
-def hire(jobs: Jobs, name: str) -> threading.Thread:
-    """Start a worker on these jobs, a daemon; RuntimeError when the system gives out no more threads."""
-    worker = threading.Thread(target=_work, args=(jobs,), name=name, daemon=True)
-    worker.start()
-    return worker
+class Worker:
+    """A daemon thread and its queue of jobs. The thread ends after `stop`, or once `owner` is collected.
+
+    Raises RuntimeError when the system gives out no more threads.
+
+    Threads: every method may be called from any thread; `put` and `stop` from finalizers and signal handlers
+    too, since a SimpleQueue is reentrant. The thread knows the queue alone.
+    """
+
+    __slots__ = ("_jobs", "_thread")
+
+    def __init__(self, owner: object, name: str) -> None:
+        self._jobs: _Jobs = SimpleQueue()
+        self._thread = threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True)
+        try:
+            weakref.finalize(owner, self._jobs.put, None).atexit = False  # at exit the daemon just ends
+            self._thread.start()
+        except BaseException:  # a Ctrl-C while the thread starts
+            self.stop()
+            raise
+
+    def put(self, job: Callable[[], object]) -> None:
+        """Queue a job."""
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        """Let the thread end after the jobs that are queued. May be called more than once."""
+        self._jobs.put(None)
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread, at most `timeout` seconds."""
+        self._thread.join(timeout)
+
+    def is_current(self) -> bool:
+        """True on the worker's own thread."""
+        return threading.current_thread() is self._thread
 
 
-def _work(jobs: Jobs) -> None:
+def _work(jobs: _Jobs) -> None:
     while True:
         job = jobs.get()
         if job is None:

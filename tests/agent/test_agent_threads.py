@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from support.runs import NO_WAITS, assert_events_balance, labels, story, until
 
-import agent.runs
+import agent.cancel
 from agent import Agent, AgentTool, tool
 from agent.errors import AgentBusyError, AgentError
 from agent.events import AgentEnd, AgentStart, AutoResume, Event, MessageUpdate, ToolExecutionStart, TurnEnd
 from agent.hooks import Hooks
-from agent.runs import Run
+from agent.runtime.run_handle import Run
 from agent.stream import AgentContext, StreamDone, StreamOptions, TextDelta
 from agent.testing import ScriptedModel, error, tool_call
 from agent.tools import ToolSet
@@ -527,11 +527,11 @@ def test_many_threads_may_wait_for_one_run() -> None:
         assert results == ["end_turn"] * 20
 
 
-@pytest.mark.parametrize("air", [60.0, 0.01], ids=["in one go", "with breaks"])
-def test_waits_end_in_time_also_where_they_come_up_for_air(
-    air: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("seconds", [60.0, 0.01], ids=["in one go", "in slices"])
+def test_waits_end_in_time_also_when_they_poll_for_signals(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent.runs, "AIR", air)
+    monkeypatch.setattr(agent.cancel, "SIGNAL_POLL_SECONDS", seconds)
     gate = Gate()
     with Agent(ScriptedModel().model, stream_fn=gate.stream) as mine:
         stream = mine.stream("hi")

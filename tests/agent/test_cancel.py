@@ -230,3 +230,46 @@ def test_a_cancelled_child_leaves_nothing_with_its_parent() -> None:
     assert len(parent._callbacks) == 1
     child.cancel()
     assert len(parent._callbacks) == 0
+
+
+# -- interruptions -------------------------------------------------------------------------------------
+
+
+def test_a_wait_longer_than_any_lock_can_wait_is_clipped() -> None:
+    token = CancelToken()
+    threading.Timer(0.01, token.cancel).start()
+    assert token.wait(1e300)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_wait_of_no_time_returns_at_once(seconds: float) -> None:
+    assert not CancelToken().wait(seconds)
+
+
+@pytest.mark.parametrize("error", [SystemExit(), ValueError(), type("Odd", (BaseException,), {})()])
+def test_whatever_a_callback_raises_stops_no_other(error: BaseException) -> None:
+    """FR-3"""
+    token = CancelToken()
+    ran: list[str] = []
+
+    def broken() -> None:
+        raise error
+
+    token.on_cancel(broken)
+    token.on_cancel(lambda: ran.append("x"))
+    assert token.cancel()
+    assert ran == ["x"]
+
+
+def test_a_ctrl_c_in_a_callback_comes_through_after_the_others_have_run() -> None:
+    token = CancelToken()
+    ran: list[str] = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    token.on_cancel(interrupted)
+    token.on_cancel(lambda: ran.append("x"))
+    with pytest.raises(KeyboardInterrupt):
+        token.cancel("why")
+    assert (ran, token.reason) == (["x"], "why")

@@ -20,7 +20,7 @@ from agent.events import AgentEnd, Event, MessageEnd
 from agent.hooks import Hooks, ToolDecision, ToolOverride
 from agent.limits import Limits
 from agent.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
-from agent.runs import Run
+from agent.runtime.run_handle import Run
 from agent.stream import StreamStart, TextDelta, ToolCallDelta, ToolCallStart
 from agent.testing import FaultInjector, ScriptedModel, done, error, text, thinking, tool_call
 from agent.tools import ToolResult

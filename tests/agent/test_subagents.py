@@ -315,7 +315,7 @@ def test_events_of_a_run_that_outlives_the_run_it_was_started_in_are_not_kept() 
         go.set()
         assert other.wait_for_idle(10)
         heard = len(events)
-        assert not agent._inbox.news
+        assert not agent._relay.has_pending
     assert [event.type for event in events[:heard]].count("agent_end") == 1
     other.close()
 

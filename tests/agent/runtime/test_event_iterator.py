@@ -58,10 +58,10 @@ def test_the_prompt_is_made_by_the_call() -> None:
 def test_a_prompt_that_is_refused_raises_at_the_call_and_leaves_no_subscriber() -> None:
     with Agent(ScriptedModel().model, stream_fn=waits_for_abort) as agent:
         agent.prompt("hi")
-        before = agent._audience.members
+        before = agent._subscribers.subscriptions
         with pytest.raises(AgentBusyError):
             agent.stream("again")
-        assert agent._audience.members == before
+        assert agent._subscribers.subscriptions == before
     with pytest.raises(AgentError, match="closed"):
         agent.stream("hi")
 
@@ -127,7 +127,7 @@ def test_leaving_early_aborts_the_run_and_waits_for_it(leave: Any) -> None:
         leave(agent)
         assert agent.wait_for_idle(0)
         assert [e.stop for e in ends] == ["aborted"]  # type: ignore[attr-defined]
-        assert len(agent._audience.members) == 1
+        assert len(agent._subscribers.subscriptions) == 1
 
 
 def test_a_stream_in_a_cycle_of_references_aborts_its_run_when_it_is_collected() -> None:

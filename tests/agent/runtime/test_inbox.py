@@ -195,7 +195,7 @@ def test_clearing_an_empty_queue_is_no_change() -> None:
     inbox.clear()
     inbox.take_follow_ups()
     inbox.poll_steering(1)
-    assert not inbox.news
+    assert inbox.take_change() is None
 
 
 def test_taking_a_message_back_is_told() -> None:

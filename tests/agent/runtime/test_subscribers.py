@@ -14,7 +14,7 @@ from support.runs import NO_WAITS, assert_events_balance, until
 
 from agent import Agent, ConfigurationError
 from agent.events import AgentEnd, AgentStart, Event, MessageUpdate, TurnEnd, TurnStart
-from agent.runtime.subscribers import PATIENCE, QueuedSubscriber
+from agent.runtime.subscribers import FULL_QUEUE_TIMEOUT, QueuedSubscriber
 from agent.stream import PartialMessage, StreamDone, StreamStart, TextDelta
 from agent.testing import ScriptedModel
 
@@ -261,11 +261,11 @@ def test_a_control_event_waits_five_seconds_for_a_place_and_is_then_dropped_and_
     assert clock.waits == []
     with caplog.at_level(logging.WARNING, "agent"):
         queued(TurnEnd(None))
-    assert clock.waits == [PATIENCE] == [5.0]
+    assert clock.waits == [FULL_QUEUE_TIMEOUT] == [5.0]
     assert "took no event for 5.0 s; turn_end is dropped" in caplog.text
     assert queued.dropped == 2
     held.go.set()
-    queued.end()
+    queued.finish()
     queued.join(10)
     assert [event.type for event in held.events] == ["agent_start", "turn_start"]
 
@@ -278,7 +278,7 @@ def test_a_reader_that_never_reads_costs_the_run_one_wait() -> None:
     assert len(clock.waits) == 1
     assert queued.dropped >= 98
     held.go.set()
-    queued.leave()
+    queued.close()
     queued.join(10)
 
 
@@ -300,7 +300,7 @@ def test_a_reader_that_comes_back_is_waited_for_again() -> None:
     queued(update())
     assert (len(clock.waits), queued.dropped) == (2, 3)
     held.go.set()
-    queued.leave()
+    queued.close()
     queued.join(10)
 
 
@@ -314,7 +314,7 @@ def test_a_place_that_becomes_free_while_the_run_waits_is_taken() -> None:
     queued = QueuedSubscriber(held, 1, wait=Clock(free))
     for _ in range(20):
         queued(TurnStart())
-    queued.end()
+    queued.finish()
     queued.join(10)
     assert (len(held.events), queued.dropped) == (20, 0)
 
@@ -341,3 +341,27 @@ def test_a_subscriber_without_a_queue_drops_nothing() -> None:
         end = agent.subscribe(lambda event: None)
         agent.run("hi")
     assert end.dropped == 0
+
+
+def test_a_subscriber_without_a_thread_counts_what_it_misses_and_gives_its_places_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FR-20"""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    clock, held = Clock(), Held()
+    held.go.set()
+    queued = QueuedSubscriber(held, 1, wait=clock)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(3):
+            queued(TurnStart())
+    assert (queued.dropped, clock.waits) == (3, [])
+    assert "can't start new thread" in caplog.text
+    queued(AgentStart())
+    queued.finish()
+    queued.join(10)
+    assert [event.type for event in held.events] == ["agent_start"]
+    assert queued.dropped == 3
