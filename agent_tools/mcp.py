@@ -119,7 +119,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not os.path.isdir(root):
         parser.error(f"--root is not a folder: {root}")
 
+    from agent_tools.process.own_secrets import hide_own_secrets
     from agent_tools.toolsets import coding_tools, read_only_tools
+
+    hide_own_secrets()
 
     make = read_only_tools if options.read_only else coding_tools
     tools = make(root, confine=options.confine)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
+from agent.cli.display.clean_text import OutputError, cleaned
 from agent.cli.exit_codes import INTERRUPTED, MISUSE, exit_without_reader
 from agent.cli.options import RunOptions, parse_demo, parse_models, parse_run
 from agent.errors import ConfigurationError
@@ -13,22 +17,46 @@ from agent.errors import ConfigurationError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    from agent_tools.process.own_secrets import hide_own_secrets
+
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # the parent process closed the descriptor
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - in use until the process ends
-        elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a character that the encoding lacks must not raise
+    hide_own_secrets()
+    with _clean_output():
+        try:
+            try:
+                return _dispatch(arguments)
+            finally:  # not at the interpreter's exit, where a failure would be a traceback
+                sys.stdout.flush()
+        except ConfigurationError as error:
+            print(f"agent: {error}", file=sys.stderr)
+            return MISUSE
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except OutputError as error:
+            return exit_without_reader(error.__cause__)
+
+
+@contextmanager
+def _clean_output() -> Iterator[None]:
+    """While open, text written to standard output and standard error is cleaned of control characters.
+
+    Writers of escape codes and of JSON use the stream inside (`unwrapped`).
+    """
+    before = sys.stdout, sys.stderr
+    sys.stdout = cleaned(_usable(sys.stdout))
+    sys.stderr = cleaned(_usable(sys.stderr), is_optional=True)
     try:
-        return _dispatch(arguments)
-    except ConfigurationError as error:
-        print(f"agent: {error}", file=sys.stderr)
-        return MISUSE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        return exit_without_reader()
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _usable(stream: TextIO | None) -> TextIO:
+    if stream is None:  # the parent process closed the descriptor
+        return open(os.devnull, "w")
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")  # a character that the encoding lacks must not raise
+    return stream
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

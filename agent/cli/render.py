@@ -48,7 +48,7 @@ class RichRenderer:
     ) -> None:
         self.console = console or _Console(file=unwrapped(sys.stdout), highlight=False)
         self.closed = False
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
         self._view = view or RunView(prompts=prompts)
         self._on_closed = on_closed
         self._lock = threading.Lock()

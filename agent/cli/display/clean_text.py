@@ -7,8 +7,10 @@ stream, `agent.cli.display.clean_console` for rich.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TextIO, cast
 
 # The C0 and C1 controls but tab and line feed, and the embeddings, overrides and isolates of the
@@ -29,31 +31,61 @@ def one_line(text: str, limit: int = _LINE) -> str:
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
-class CleanStream:
-    """A text stream whose `write` cleans; everything else is that of the stream inside."""
+class OutputError(OSError):
+    """Standard output can't be written; the cause says why."""
 
-    def __init__(self, stream: TextIO) -> None:
+
+class CleanStream:
+    """A text stream whose `write` cleans; everything else is that of the stream inside.
+
+    A failed write raises OutputError, or is ignored when the output `is_optional`, as notes for people are.
+    """
+
+    def __init__(self, stream: TextIO, is_optional: bool = False) -> None:
         self.stream = stream
+        self._is_optional = is_optional
 
     def write(self, text: str) -> int:
         """Write the cleaned text; returns the length of the given one, as callers check it."""
-        self.stream.write(clean(text))
+        self._guarded(lambda: self.stream.write(clean(text)))
         return len(text)
 
-    def writelines(self, lines: Iterator[str]) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Write each cleaned line."""
         for line in lines:
             self.write(line)
+
+    def flush(self) -> None:
+        """Flush the stream inside."""
+        self._guarded(self.stream.flush)
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
+            if not self._is_optional:
+                raise OutputError(str(error)) from error
+            discard_output(self.stream)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
 
 
-def cleaned(stream: TextIO) -> TextIO:
+def discard_output(stream: TextIO) -> None:
+    """Point the descriptor of a stream that can't be written at the null device.
+
+    Otherwise the interpreter's flush at exit fails again, with a message and code 120.
+    """
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def cleaned(stream: TextIO, is_optional: bool = False) -> TextIO:
     """The stream as a `CleanStream`."""
-    return cast(TextIO, CleanStream(stream))
+    return cast(TextIO, CleanStream(stream, is_optional))
 
 
 def unwrapped(stream: TextIO) -> TextIO:
     """The stream inside a `CleanStream`, for a writer that cleans by itself and writes escape codes."""
-    return stream.stream if isinstance(stream, CleanStream) else stream
+    inner: object = stream
+    return inner.stream if isinstance(inner, CleanStream) else stream

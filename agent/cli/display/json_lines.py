@@ -33,7 +33,7 @@ class JsonRenderer:
         self._out = out
         self._on_closed = on_closed
         self.closed = False
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
 
     def __call__(self, event: Event) -> None:
         if self.closed:

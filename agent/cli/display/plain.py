@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from agent.cli.display.amounts import duration
-from agent.cli.display.clean_text import clean, one_line
+from agent.cli.display.clean_text import OutputError, clean, one_line
 from agent.events import (
     AutoResume,
     Event,
@@ -43,7 +43,7 @@ class PlainRenderer:
         self._on_closed = on_closed
         self._at_line_start = True
         self.closed = False
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
 
     def __call__(self, event: Event) -> None:
         if self.closed:
@@ -51,7 +51,7 @@ class PlainRenderer:
         try:
             self._show(event)
         except (OSError, ValueError) as error:  # ValueError: the stream object itself was closed
-            self.closed, self.problem = True, error
+            self.closed, self.problem = True, error.__cause__ if isinstance(error, OutputError) else error
             self._on_closed()
 
     def on_retry(self, attempt: int, delay: float, error: str) -> None:

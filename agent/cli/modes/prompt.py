@@ -7,7 +7,7 @@ import sys
 from typing import Protocol, TextIO
 
 from agent.agent import Agent
-from agent.cli.display.clean_text import clean
+from agent.cli.display.clean_text import clean, unwrapped
 from agent.cli.display.json_lines import JsonRenderer
 from agent.cli.display.plain import PlainRenderer
 from agent.cli.exit_codes import DONE, FAILED, INTERRUPTED, exit_without_reader
@@ -25,7 +25,7 @@ class Renderer(Protocol):
     """A subscriber that shows a run. `closed` is true once nothing can be written, `problem` tells why."""
 
     closed: bool
-    problem: Exception | None
+    problem: BaseException | None
     shows_errors: bool  # the error that ended a run is part of what it writes
 
     def __call__(self, event: Event) -> None: ...
@@ -79,7 +79,7 @@ def wants_rich(out: TextIO) -> bool:
 
 def _renderer(options: RunOptions, agent: Agent) -> Renderer:
     if options.json:
-        return JsonRenderer(sys.stdout, on_closed=agent.abort)
+        return JsonRenderer(unwrapped(sys.stdout), on_closed=agent.abort)
     return screen_renderer(agent, quiet=options.quiet)
 
 

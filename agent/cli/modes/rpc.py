@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, BinaryIO, TextIO
 
 from agent.agent import Agent
+from agent.cli.display.clean_text import discard_output, unwrapped
 from agent.cli.display.json_lines import VERSION, event_line
 from agent.cli.exit_codes import DONE, FAILED
 from agent.cli.interrupts import abort_on_signals
@@ -35,7 +36,8 @@ def run_rpc(options: RunOptions) -> int:
     """Serve commands until `quit`, or until standard input and the run have ended; returns the exit code."""
     if options.prompt is not None or options.words or options.json or options.quiet:
         raise ConfigurationError("--rpc takes no prompt and no other output option: prompts are commands")
-    out = Lines(sys.stdout)
+    stdout = sys.stdout
+    out = Lines(unwrapped(stdout))
     sys.stdout = sys.stderr  # nothing else may print between the lines
     try:
         approvals = _Approvals(out)
@@ -46,7 +48,7 @@ def run_rpc(options: RunOptions) -> int:
                 agent.subscribe(server.on_event)
                 server.serve(sys.stdin.buffer)
     finally:
-        sys.stdout = out.stream
+        sys.stdout = stdout
     return FAILED if out.closed else DONE
 
 
@@ -74,8 +76,7 @@ class Lines:
                 return
         except (OSError, ValueError):
             self.closed = True
-        with suppress(OSError):  # or the interpreter's flush at exit fails again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+        discard_output(self.stream)
         self.on_closed()
 
 

@@ -76,7 +76,7 @@ def test_a_program_in_a_known_language_is_coloured() -> None:
     assert re.search(r"\x1b\[[\d;]+mreturn\x1b\[0m", text)
 
 
-def test_what_a_model_says_commands_no_terminal() -> None:
+def test_control_characters_of_a_model_are_not_drawn() -> None:
     text = _shown([thinking("\x1b]0;title\x07"), "a\x1b[2Jb"], console=recorded_console())
     assert "\x1b[2J" not in text
     assert "\x1b]" not in text
@@ -142,14 +142,14 @@ def test_an_argument_of_many_lines_stays_in_the_header_line() -> None:
     assert len(lines[0]) <= 80
 
 
-def test_the_end_tells_turns_tokens_and_cost() -> None:
+def test_the_last_line_shows_turns_tokens_and_cost() -> None:
     usage = Usage(1000, 50, 4000, cost=Cost(0.01, 0.002))
     last = _lines(["hi", done("stop", usage)])[-1]
     assert last.startswith("1 turn · 5k in (4k cached), 50 out · $0.012 · ")
     assert _lines(["hi", done("stop", Usage(10, 5))])[-1].startswith("1 turn · 10 in, 5 out · cost unknown")
 
 
-def test_an_error_is_told() -> None:
+def test_an_error_is_shown() -> None:
     lines = _lines(error("401 no such key"))
     assert "401 no such key" in lines
 
@@ -162,25 +162,25 @@ def test_a_retry_and_a_resume_are_one_line_each() -> None:
     assert "▶" not in "".join(lines)
 
 
-def test_a_request_that_is_made_again_is_told_in_one_line() -> None:
+def test_a_retry_is_shown_in_one_line() -> None:
     console = recorded_console(terminal=False)
     RichRenderer(console).on_retry(2, 4.0, "429 too\nmany")
     assert written(console) == "↻ retry 2 in 4.0s: 429 too many\n"
 
 
-def test_another_model_and_why_is_told_in_one_line() -> None:
+def test_a_fallback_and_its_reason_are_shown_in_one_line() -> None:
     console = recorded_console(terminal=False)
     renderer = RichRenderer(console)
     renderer(ModelFallback(Model("a", "x", "one"), Model("b", "x", "two"), "503 overloaded"))
     assert written(console) == "↻ going on with two/b: 503 overloaded\n"
 
 
-def test_an_answer_that_came_whole_is_shown() -> None:
+def test_an_answer_without_deltas_is_shown() -> None:
     message = AssistantMessage([TextContent("All at once.")], "scripted", "scripted", "scripted")
     assert "All at once." in _lines([StreamDone(message=message)])
 
 
-def test_messages_that_come_in_on_the_way_are_shown_and_the_first_only_when_asked_for() -> None:
+def test_messages_that_enter_a_run_are_shown_and_the_first_one_only_with_prompts() -> None:
     def steered(**options: Any) -> list[str]:
         console = recorded_console(terminal=False)
         model = ScriptedModel("one", "two")
@@ -230,7 +230,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> type[_CountedMarkdown]:
 
 
 @pytest.mark.parametrize("text", ["word ", "a line of text\n\n"])
-def test_the_work_is_that_of_the_text_and_of_a_few_frames(text: str, counted: type[_CountedMarkdown]) -> None:
+def test_the_work_is_proportional_to_the_text_and_the_frames(
+    text: str, counted: type[_CountedMarkdown]
+) -> None:
     """5,000 deltas, and a frame after every 500 of them: as many as come in a tenth of a second."""
     view = RunView()
     frames = 0
@@ -279,13 +281,13 @@ class _Gone(io.StringIO):
         raise OSError(errno.EIO, "the terminal has gone")
 
 
-def test_a_terminal_that_has_gone_is_told_once() -> None:
-    told: list[int] = []
-    renderer = RichRenderer(Console(file=_Gone(), force_terminal=True), on_closed=lambda: told.append(1))
+def test_a_closed_terminal_is_reported_once() -> None:
+    shown: list[int] = []
+    renderer = RichRenderer(Console(file=_Gone(), force_terminal=True), on_closed=lambda: shown.append(1))
     for event in (MessageStart(UserMessage("x")), *_deltas(3, "one\n\n"), AgentEnd(())):
         renderer(event)
     assert renderer.closed
-    assert told == [1]
+    assert shown == [1]
 
 
 def test_a_subscriber_of_a_result_without_details_is_no_problem() -> None:
@@ -297,7 +299,7 @@ def test_a_subscriber_of_a_result_without_details_is_no_problem() -> None:
     assert _lines([tool_call("odd")], "x", tools=[odd])[0] == "● odd"
 
 
-def test_a_run_inside_the_run_does_not_disturb_its_picture() -> None:
+def test_a_nested_run_is_not_shown() -> None:
     console = recorded_console(terminal=False)
     renderer = RichRenderer(console)
     outer, inner = RunMetadata("r1"), RunMetadata("r2", "r1")

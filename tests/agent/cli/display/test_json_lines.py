@@ -112,9 +112,9 @@ def test_every_event_fits_the_schema(event: events.Event) -> None:
 
 
 def test_the_schema_and_the_page_know_every_event() -> None:
-    told = {ref["$ref"].rpartition("/")[2] for ref in SCHEMA["oneOf"]}
+    listed = {ref["$ref"].rpartition("/")[2] for ref in SCHEMA["oneOf"]}
     page = (DOCS / "json.md").read_text("utf-8")
-    assert {event.type for event in EVENTS} == _types() == told
+    assert {event.type for event in EVENTS} == _types() == listed
     assert set(re.findall(r"^\| `(\w+)` \|", page.partition("## Events")[2], re.MULTILINE)) == _types()
 
 

@@ -79,8 +79,8 @@ def test_the_pieces_it_comes_in_make_no_difference(cuts: list[int]) -> None:
 
 @given(st.text(alphabet="ab#`~-*1.> |\n\t ", max_size=200))
 def test_nothing_but_empty_lines_is_lost(text: str) -> None:
-    told = "\n".join(_cut(list(text)))
-    assert told.split() == text.split()
+    shown = "\n".join(_cut(list(text)))
+    assert shown.split() == text.split()
 
 
 def test_a_block_is_given_as_soon_as_the_next_one_begins() -> None:

@@ -28,7 +28,7 @@ acp = pytest.importorskip("acp", reason="needs agent-client-protocol, the extra 
 
 
 class Editor:
-    """An editor: keeps the updates, and answers requests for permission with the options it is told."""
+    """An editor: keeps the updates, and answers requests for permission with the options it is shown."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
@@ -76,7 +76,7 @@ async def _prompt(connection: Any, session: str, text: str) -> str:
     return str(answer.stop_reason)
 
 
-def test_it_says_what_it_understands(sse_server: SseServer, tmp_path: Path) -> None:
+def test_initialize_returns_the_version_and_the_capabilities(sse_server: SseServer, tmp_path: Path) -> None:
     async def work() -> Any:
         command = arguments(sse_server.url, "--acp")
         async with acp.spawn_agent_process(Editor(), *command, env=environment()) as (connection, _):
@@ -296,7 +296,7 @@ def test_the_end_of_the_connection_aborts_what_runs(sse_server: SseServer, tmp_p
     assert sse_server.disconnected.wait(10)
 
 
-def test_misuse_is_said(tmp_path: Path) -> None:
+def test_misuse_exits_with_2(tmp_path: Path) -> None:
     for words, said in ((["--acp", "-p", "x"], "takes no prompt"), (["--acp"], "must be pipes")):
         command = arguments("http://127.0.0.1:9", *words)
         with open(tmp_path / "out", "w") as out:

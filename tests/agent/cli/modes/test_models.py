@@ -30,14 +30,14 @@ def test_a_pattern_chooses_by_part_of_the_name() -> None:
     ]
 
 
-def test_source_and_date_are_told() -> None:
+def test_source_and_date_are_printed() -> None:
     shown = run_command([*MODELS, "claude"]).stdout
     source, date = catalogue_source()
     assert source in shown
     assert date in shown
 
 
-def test_an_unknown_price_is_told_as_unknown() -> None:
+def test_an_unknown_price_is_printed_as_unknown() -> None:
     row = model_row("x/y", Model("y", "openai-completions", "x"))
     assert row[3:6] == ("unknown", "unknown", "unknown")
 
@@ -49,7 +49,7 @@ def test_a_pattern_that_fits_nothing_exits_with_1() -> None:
 
 
 @pytest.mark.parametrize("option", ["--continue", "--resume"])
-def test_options_of_sessions_say_that_they_are_still_to_come(option: str) -> None:
+def test_options_of_sessions_are_refused_as_not_implemented(option: str) -> None:
     ended = run_command([sys.executable, "-m", "agent", option], env=environment())
     assert ended.returncode == 2
     assert "not yet" in ended.stderr
@@ -73,5 +73,5 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("dollars", "text"), [(0, "$0.00"), (0.00042, "$0.0004"), (0.0123, "$0.012"), (1.5, "$1.50")]
 )
-def test_money_has_the_decimals_that_say_something(dollars: float, text: str) -> None:
+def test_money_has_its_significant_decimals(dollars: float, text: str) -> None:
     assert money(dollars) == text

@@ -25,13 +25,13 @@ def test_words_without_an_option_are_the_prompt(sse_server: SseServer) -> None:
     assert sse_server.requests[0].json["messages"][-1]["content"] == "fix the failing test"
 
 
-def test_what_is_piped_in_is_added_to_the_prompt(sse_server: SseServer) -> None:
+def test_piped_input_is_appended_to_the_prompt(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("ok"))
     run_command(arguments(sse_server.url, "-p", "review"), stdin="+ a line\n")
     assert sse_server.requests[0].json["messages"][-1]["content"] == "review\n\n+ a line\n"
 
 
-def test_what_is_piped_in_alone_is_the_prompt(sse_server: SseServer) -> None:
+def test_piped_input_alone_is_the_prompt(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("ok"))
     assert run_command(arguments(sse_server.url), stdin="hello").returncode == 0
     assert sse_server.requests[0].json["messages"][-1]["content"] == "hello"
@@ -48,14 +48,14 @@ def test_a_tool_call_is_one_line_and_a_few_of_its_result(sse_server: SseServer, 
     assert ended.stdout.endswith("done\n")
 
 
-@pytest.mark.parametrize(("more", "told"), [([], "retry 1 in "), (["-q"], ""), (["--json"], "")])
-def test_a_retry_is_told_beside_a_piped_output(sse_server: SseServer, more: list[str], told: str) -> None:
+@pytest.mark.parametrize(("more", "shown"), [([], "retry 1 in "), (["-q"], ""), (["--json"], "")])
+def test_a_retry_is_reported_on_standard_error(sse_server: SseServer, more: list[str], shown: str) -> None:
     sse_server.play(b"busy", status=503, headers={"retry-after-ms": "1"})
     sse_server.play(*text_chunks("ok"))
     ended = run_command(arguments(sse_server.url, *more, "-p", "x"))
     assert ended.returncode == 0
-    assert ended.stderr.startswith(told)
-    assert ended.stderr.count("\n") == bool(told)
+    assert ended.stderr.startswith(shown)
+    assert ended.stderr.count("\n") == bool(shown)
 
 
 def test_quiet_prints_the_answers_alone(sse_server: SseServer) -> None:
@@ -88,9 +88,9 @@ def test_commands_of_the_model_do_not_see_keys(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("done"))
     env = environment(OPENAI_API_KEY="sk-secret", GITHUB_TOKEN="ghp-secret", HARMLESS="yes")
     run_command(arguments(sse_server.url, "-p", "x"), env=env)
-    told = sse_server.requests[1].json["messages"][-1]["content"]
-    assert "HARMLESS=yes" in told
-    assert "secret" not in told
+    shown = sse_server.requests[1].json["messages"][-1]["content"]
+    assert "HARMLESS=yes" in shown
+    assert "secret" not in shown
 
 
 def test_pass_env_lets_one_variable_through(sse_server: SseServer) -> None:
@@ -98,9 +98,9 @@ def test_pass_env_lets_one_variable_through(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("done"))
     env = environment(GITHUB_TOKEN="let-through", OPENAI_API_KEY="sk-secret")
     run_command(arguments(sse_server.url, "--pass-env", "GITHUB_TOKEN", "-p", "x"), env=env)
-    told = sse_server.requests[1].json["messages"][-1]["content"]
-    assert "GITHUB_TOKEN=let-through" in told
-    assert "sk-secret" not in told
+    shown = sse_server.requests[1].json["messages"][-1]["content"]
+    assert "GITHUB_TOKEN=let-through" in shown
+    assert "sk-secret" not in shown
 
 
 def test_a_failed_request_exits_with_1_and_says_why_without_the_key(sse_server: SseServer) -> None:
@@ -112,7 +112,7 @@ def test_a_failed_request_exits_with_1_and_says_why_without_the_key(sse_server: 
     assert "sk-secret" not in ended.stderr + ended.stdout
 
 
-def test_the_turn_limit_is_said_when_hit(sse_server: SseServer) -> None:
+def test_the_turn_limit_is_reported(sse_server: SseServer) -> None:
     sse_server.play(*call_chunks("bash", {"command": "true"}), repeat=True)
     ended = run_command(arguments(sse_server.url, "--max-turns", "2", "-p", "x"))
     assert ended.returncode == 1
@@ -200,7 +200,7 @@ def test_an_unknown_model_exits_with_2_and_names_near_ones() -> None:
     assert "openai/gpt-5-mini" in ended.stderr
 
 
-def test_a_model_that_is_not_listed_is_told_how_to_be_used_all_the_same() -> None:
+def test_the_error_for_an_unlisted_model_says_how_to_use_it() -> None:
     ended = run_command([sys.executable, "-m", "agent", "--model", "nowhere/x", "-p", "x"])
     assert "--model local/ID --base-url URL" in ended.stderr
 
@@ -221,7 +221,7 @@ def test_a_base_url_without_a_scheme_is_misuse() -> None:
         (["--frobnicate"], "unrecognized arguments: --frobnicate (see agent --help)"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(wrong: list[str], said: str) -> None:
+def test_a_wrong_option_is_reported_in_one_line(wrong: list[str], said: str) -> None:
     ended = run_command([sys.executable, "-m", "agent", *wrong, "hi"])
     assert ended.returncode == 2
     assert said in ended.stderr
@@ -285,7 +285,7 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_a_text_cannot_turn_the_direction_of_writing(sse_server: SseServer) -> None:
+def test_directional_overrides_are_removed(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("a\u202eb"))
     assert run_command(arguments(sse_server.url, "-p", "x")).stdout == "ab\n"
 

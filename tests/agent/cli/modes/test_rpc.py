@@ -48,7 +48,7 @@ def _ask(url: str, *lines: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-def test_a_prompt_is_answered_at_once_and_told_in_events(client: Any, sse_server: SseServer) -> None:
+def test_a_prompt_is_answered_at_once_and_followed_by_events(client: Any, sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("Hel", "lo."))
     run_id = client.request("prompt", text="hi")["run_id"]
     events = list(client.events())
@@ -84,8 +84,8 @@ def test_a_run_is_steered_and_followed_up(client: Any, sse_server: SseServer, tm
     assert client.request("state")["follow_ups"][0]["content"] == "after"
     gate.set()
     list(client.events())
-    told = [m["content"] for m in sse_server.requests[2].json["messages"] if m["role"] == "user"]
-    assert told == ["go", "now", "after"]
+    shown = [m["content"] for m in sse_server.requests[2].json["messages"] if m["role"] == "user"]
+    assert shown == ["go", "now", "after"]
 
 
 def test_abort_ends_a_run_that_hangs(client: Any, sse_server: SseServer) -> None:
@@ -101,7 +101,7 @@ def test_abort_ends_a_run_that_hangs(client: Any, sse_server: SseServer) -> None
     assert client.request("abort") == {"was_running": False}
 
 
-def test_the_state_tells_of_the_conversation(client: Any, sse_server: SseServer) -> None:
+def test_the_state_describes_the_conversation(client: Any, sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("hello"))
     client.request("prompt", text="hi")
     list(client.events())
@@ -152,7 +152,7 @@ def test_a_call_waits_for_its_approval(sse_server: SseServer, tmp_path: Path) ->
     assert (tmp_path / "a.txt").read_text() == "new\n"
 
 
-def test_an_approval_that_nobody_waits_for_is_refused(client: Any) -> None:
+def test_an_approval_without_a_waiting_call_is_refused(client: Any) -> None:
     with pytest.raises(RuntimeError, match="invalid: no approval"):
         client.request("approve", tool_call_id="c9", answer="yes")
     with pytest.raises(RuntimeError, match="yes, no or always"):
@@ -229,7 +229,7 @@ def test_when_the_commands_end_the_run_goes_on_to_its_end(sse_server: SseServer)
     assert lines[-1]["stop"] == "end_turn"
 
 
-def test_a_run_that_fails_is_told_and_the_next_command_is_read(client: Any, sse_server: SseServer) -> None:
+def test_a_failed_run_is_reported_and_the_next_command_is_read(client: Any, sse_server: SseServer) -> None:
     sse_server.play("no", status=401)
     client.request("prompt", text="go")
     assert list(client.events())[-1]["stop"] == "error"
@@ -270,7 +270,7 @@ def test_sigterm_ends_it(client: Any) -> None:
     assert client.close() == 128 + signal.SIGTERM
 
 
-def test_misuse_is_said() -> None:
+def test_misuse_exits_with_2() -> None:
     ended = run_command(arguments("http://127.0.0.1:9", "--rpc", "-p", "x"))
     assert ended.returncode == 2
     assert "--rpc takes no prompt" in ended.stderr

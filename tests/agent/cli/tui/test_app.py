@@ -114,7 +114,7 @@ def test_the_last_queued_message_can_be_taken_back(sse_server: SseServer, agent:
     assert _prompts(sse_server) == ["Start", "first"]
 
 
-def test_a_command_of_the_persons_is_shown_to_the_model(sse_server: SseServer, agent: Interactive) -> None:
+def test_a_shell_command_is_shown_to_the_model(sse_server: SseServer, agent: Interactive) -> None:
     sse_server.play(*text_chunks("I see."))
     agent.type("!echo one two" + ENTER)
     agent.wait_for("! echo one two\n    one two")
@@ -125,7 +125,7 @@ def test_a_command_of_the_persons_is_shown_to_the_model(sse_server: SseServer, a
     assert asked == "Well?"
 
 
-def test_a_command_with_two_marks_is_shown_to_the_person_alone(
+def test_a_shell_command_with_two_marks_is_not_shown_to_the_model(
     sse_server: SseServer, agent: Interactive
 ) -> None:
     sse_server.play(*text_chunks("I see."))
@@ -152,7 +152,7 @@ def _settled(agent: Interactive) -> None:
     agent.wait_for(r"Well\.")
 
 
-def test_a_call_that_needs_a_yes_is_asked_for_in_place(asking: Interactive, tmp_path: Path) -> None:
+def test_an_approval_is_asked_for_in_place(asking: Interactive, tmp_path: Path) -> None:
     # A key that comes with the question is for the line, so it is pressed until it answers.
     asking.wait_until(lambda: asking.type("y" if not asking.line else CTRL_U) or "allowed" in asking.text, "")
     _settled(asking)
@@ -160,7 +160,7 @@ def test_a_call_that_needs_a_yes_is_asked_for_in_place(asking: Interactive, tmp_
     asking.wait_gone("y yes")
 
 
-def test_what_is_typed_instead_of_an_answer_refuses_and_tells_the_model(
+def test_other_text_refuses_the_call_and_reaches_the_model(
     asking: Interactive, sse_server: SseServer, tmp_path: Path
 ) -> None:
     asking.type("use another name" + ENTER)
@@ -261,8 +261,8 @@ def test_commands_and_files_are_completed(agent: Interactive, tmp_path: Path) ->
     assert "ignored.py" not in agent.text
 
 
-def test_commands_say_what_they_are_asked(sse_server: SseServer, agent: Interactive) -> None:
-    for command, told in (
+def test_slash_commands_print_their_answer(sse_server: SseServer, agent: Interactive) -> None:
+    for command, shown in (
         ("/model", "local/test: window 128k, price unknown"),
         ("/model nowhere/x", "unknown model 'nowhere/x'"),
         ("/thinking", "thinking: off of off"),
@@ -274,11 +274,11 @@ def test_commands_say_what_they_are_asked(sse_server: SseServer, agent: Interact
         ("/help", "Alt\\+Enter      while it works"),
     ):
         agent.type(command + ENTER)
-        agent.wait_for(told)
+        agent.wait_for(shown)
     assert sse_server.requests == []
 
 
-def test_a_slip_in_a_command_is_told_and_does_not_go_to_the_model(
+def test_a_misspelt_command_is_reported_and_not_sent_to_the_model(
     sse_server: SseServer, agent: Interactive
 ) -> None:
     sse_server.play(*text_chunks("A folder."))
@@ -303,7 +303,7 @@ def test_a_slip_in_a_command_is_told_and_does_not_go_to_the_model(
         ("modl", None),
     ],
 )
-def test_only_a_single_word_near_a_command_is_a_slip(line: str, meant: str | None) -> None:
+def test_only_a_single_word_near_a_command_is_a_misspelling(line: str, meant: str | None) -> None:
     assert meant_command(line) == meant
 
 
@@ -315,7 +315,7 @@ def test_a_level_that_the_model_has_not_is_explained(sse_server: SseServer, tmp_
         agent.wait_for("thinking: high, as anthropic/claude-haiku-4-5 has off, low, medium, high")
 
 
-def test_the_start_tells_of_help_once(agent: Interactive) -> None:
+def test_the_start_names_help_once(agent: Interactive) -> None:
     agent.wait_for("/help lists the keys and the commands")
     agent.type("/cost" + ENTER)
     agent.wait_for("0 in, 0 out")
@@ -382,7 +382,7 @@ def test_a_prompt_typed_before_everything_is_loaded_is_answered(
         agent.wait_for(r"❯ early\n\n(/help [^\n]*\n\n)?Here\.")
 
 
-def test_an_error_is_told_and_the_next_prompt_works(sse_server: SseServer, agent: Interactive) -> None:
+def test_an_error_is_shown_and_the_next_prompt_works(sse_server: SseServer, agent: Interactive) -> None:
     sse_server.play('{"error": {"message": "no such model"}}', status=404)
     sse_server.play(*text_chunks("Better."))
     agent.type("one" + ENTER)
@@ -433,7 +433,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def test_without_a_model_it_says_so_and_ends(tmp_path: Path) -> None:
+def test_an_unknown_model_ends_the_interactive_mode_with_an_error(tmp_path: Path) -> None:
     agent = Interactive("http://127.0.0.1:9", tmp_path, "--model", "nowhere/x")
     try:
         assert agent.wait_exit() == 2
@@ -468,9 +468,7 @@ def test_the_prompt_needs_neither_the_agent_nor_rich_nor_a_provider() -> None:
     assert loaded.isdisjoint(heavy)
 
 
-def test_a_fast_stream_holds_up_neither_the_keys_nor_itself(
-    sse_server: SseServer, agent: Interactive
-) -> None:
+def test_a_fast_stream_delays_neither_the_keys_nor_itself(sse_server: SseServer, agent: Interactive) -> None:
     """20,000 deltas at once: what is typed meanwhile arrives, and all of the answer is there once."""
     go = threading.Event()
     words = [f"w{n}\n\n" if n % 50 == 49 else f"w{n} " for n in range(20_000)]
@@ -521,7 +519,7 @@ def test_ctrl_c_in_a_printed_run_on_a_terminal_leaves_a_whole_screen(
     assert any("aborting; Ctrl-C again ends at once" in line for line in lines)
 
 
-def test_an_error_of_a_printed_run_stands_once_on_the_terminal(sse_server: SseServer, tmp_path: Path) -> None:
+def test_an_error_of_a_printed_run_is_shown_once(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play('{"error": {"message": "no such model"}}', status=404)
     agent = Interactive(sse_server.url, tmp_path, "-p", "go")
     assert agent.wait_exit() == 1
