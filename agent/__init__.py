@@ -14,373 +14,238 @@ Names are looked up when first used, so that importing the package stays cheap. 
 agent streams with when it has no stream function of its own; assign another one, or None, to change that.
 """
 
+# ruff: noqa: I001 - isort would make an import statement of each "X as X", which re-exports X
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from agent.agent import Agent, AgentState
-    from agent.block_summary import BlockSummary, summarize_blocks
-    from agent.cancel import CancelToken
+if TYPE_CHECKING:  # for type checkers: the names of `_NAMES` once more; a test compares them
+    from agent.agent import (
+        Agent as Agent,
+        AgentState as AgentState,
+    )
+    from agent.block_summary import (
+        BlockSummary as BlockSummary,
+        summarize_blocks as summarize_blocks,
+    )
+    from agent.cancel import (
+        CancelToken as CancelToken,
+    )
     from agent.errors import (
-        AgentBusyError,
-        AgentError,
-        BudgetError,
-        ConfigurationError,
-        GuardrailError,
-        InvalidToolResolutionError,
-        NothingToContinueError,
-        PendingToolCallsError,
-        RunError,
-        SessionCorruptError,
-        SessionLockedError,
-        SideQueryError,
-        SubagentPausedError,
-        ToolCallNotPendingError,
-        ToolError,
-        UnknownModelError,
+        AgentBusyError as AgentBusyError,
+        AgentError as AgentError,
+        BudgetError as BudgetError,
+        ConfigurationError as ConfigurationError,
+        GuardrailError as GuardrailError,
+        InvalidToolResolutionError as InvalidToolResolutionError,
+        NothingToContinueError as NothingToContinueError,
+        PendingToolCallsError as PendingToolCallsError,
+        RunError as RunError,
+        SessionCorruptError as SessionCorruptError,
+        SessionLockedError as SessionLockedError,
+        SideQueryError as SideQueryError,
+        SubagentPausedError as SubagentPausedError,
+        ToolCallNotPendingError as ToolCallNotPendingError,
+        ToolError as ToolError,
+        UnknownModelError as UnknownModelError,
     )
     from agent.events import (
-        AgentEnd,
-        AgentParked,
-        AgentStart,
-        AutoResume,
-        CandidateDiscarded,
-        Event,
-        MaxTurnsReached,
-        MessageEnd,
-        MessageStart,
-        MessageUpdate,
-        ModelFallback,
-        QueueUpdate,
-        StreamRetry,
-        ToolExecutionEnd,
-        ToolExecutionStart,
-        ToolExecutionUpdate,
-        TurnEnd,
-        TurnStart,
-        event_to_json,
+        AgentEnd as AgentEnd,
+        AgentParked as AgentParked,
+        AgentStart as AgentStart,
+        AutoResume as AutoResume,
+        CandidateDiscarded as CandidateDiscarded,
+        Event as Event,
+        MaxTurnsReached as MaxTurnsReached,
+        MessageEnd as MessageEnd,
+        MessageStart as MessageStart,
+        MessageUpdate as MessageUpdate,
+        ModelFallback as ModelFallback,
+        QueueUpdate as QueueUpdate,
+        StreamRetry as StreamRetry,
+        ToolExecutionEnd as ToolExecutionEnd,
+        ToolExecutionStart as ToolExecutionStart,
+        ToolExecutionUpdate as ToolExecutionUpdate,
+        TurnEnd as TurnEnd,
+        TurnStart as TurnStart,
+        event_to_json as event_to_json,
     )
     from agent.hooks import (
-        Candidate,
-        CandidateInfo,
-        Hooks,
-        InputInfo,
-        OutputInfo,
-        RequestUpdate,
-        RunInfo,
-        ToolCallInfo,
-        ToolDecision,
-        ToolOverride,
-        ToolResultInfo,
-        Truncation,
-        TruncationInfo,
-        TurnUpdate,
-        merge_hooks,
+        Candidate as Candidate,
+        CandidateInfo as CandidateInfo,
+        Hooks as Hooks,
+        InputInfo as InputInfo,
+        OutputInfo as OutputInfo,
+        RequestUpdate as RequestUpdate,
+        RunInfo as RunInfo,
+        ToolCallInfo as ToolCallInfo,
+        ToolDecision as ToolDecision,
+        ToolOverride as ToolOverride,
+        ToolResultInfo as ToolResultInfo,
+        Truncation as Truncation,
+        TruncationInfo as TruncationInfo,
+        TurnUpdate as TurnUpdate,
+        merge_hooks as merge_hooks,
     )
-    from agent.limits import Limits
-    from agent.loop import AUTO_RESUME_MARKER, LoopConfig, agent_loop, agent_loop_continue
-    from agent.loop.side_query import strip_unmatched_tool_calls
+    from agent.limits import (
+        Limits as Limits,
+    )
+    from agent.loop import (
+        AUTO_RESUME_MARKER as AUTO_RESUME_MARKER,
+        LoopConfig as LoopConfig,
+        agent_loop as agent_loop,
+        agent_loop_continue as agent_loop_continue,
+    )
+    from agent.loop.side_query import (
+        strip_unmatched_tool_calls as strip_unmatched_tool_calls,
+    )
     from agent.messages import (
-        AssistantMessage,
-        CustomMessage,
-        ImageContent,
-        Message,
-        ServerContent,
-        TextContent,
-        ThinkingContent,
-        ToolCall,
-        ToolResultMessage,
-        UserMessage,
-        default_convert_to_llm,
-        message_from_json,
-        message_to_json,
-        render_meta,
+        AssistantMessage as AssistantMessage,
+        CustomMessage as CustomMessage,
+        ImageContent as ImageContent,
+        Message as Message,
+        ServerContent as ServerContent,
+        TextContent as TextContent,
+        ThinkingContent as ThinkingContent,
+        ToolCall as ToolCall,
+        ToolResultMessage as ToolResultMessage,
+        UserMessage as UserMessage,
+        default_convert_to_llm as default_convert_to_llm,
+        message_from_json as message_from_json,
+        message_to_json as message_to_json,
+        render_meta as render_meta,
     )
-    from agent.models import Model, get_model
-    from agent.providers import default_stream_fn
-    from agent.retry import RetryPolicy
-    from agent.runs import RunMetadata, RunResult, current_run
-    from agent.runtime.inbox import Receipt
-    from agent.runtime.run_handle import Run
-    from agent.runtime.subscribers import Subscription
+    from agent.models import (
+        Model as Model,
+        get_model as get_model,
+    )
+    from agent.providers import (
+        default_stream_fn as default_stream_fn,
+    )
+    from agent.retry import (
+        RetryPolicy as RetryPolicy,
+    )
+    from agent.runs import (
+        RunMetadata as RunMetadata,
+        RunResult as RunResult,
+        current_run as current_run,
+    )
+    from agent.runtime.inbox import (
+        Receipt as Receipt,
+    )
+    from agent.runtime.run_handle import (
+        Run as Run,
+    )
+    from agent.runtime.subscribers import (
+        Subscription as Subscription,
+    )
     from agent.stream import (
-        AgentContext,
-        PartialMessage,
-        StreamDone,
-        StreamError,
-        StreamEvent,
-        StreamFn,
-        StreamOptions,
-        StreamStart,
-        TextDelta,
-        TextEnd,
-        TextStart,
-        ThinkingDelta,
-        ThinkingEnd,
-        ThinkingStart,
-        ToolCallDelta,
-        ToolCallEnd,
-        ToolCallStart,
+        AgentContext as AgentContext,
+        PartialMessage as PartialMessage,
+        StreamDone as StreamDone,
+        StreamError as StreamError,
+        StreamEvent as StreamEvent,
+        StreamFn as StreamFn,
+        StreamOptions as StreamOptions,
+        StreamStart as StreamStart,
+        TextDelta as TextDelta,
+        TextEnd as TextEnd,
+        TextStart as TextStart,
+        ThinkingDelta as ThinkingDelta,
+        ThinkingEnd as ThinkingEnd,
+        ThinkingStart as ThinkingStart,
+        ToolCallDelta as ToolCallDelta,
+        ToolCallEnd as ToolCallEnd,
+        ToolCallStart as ToolCallStart,
     )
-    from agent.subagents import as_tool
-    from agent.thinking import THINKING_LADDER, clamp_thinking_level, is_canonical_thinking_level
-    from agent.tools import AgentTool, TitleArg, ToolContext, ToolDisplayHint, ToolResult, ToolSet, tool
-    from agent.transcript import ToolResolution, Transcript
-    from agent.usage import Cost, ModelCost, Usage
+    from agent.subagents import (
+        as_tool as as_tool,
+    )
+    from agent.thinking import (
+        THINKING_LADDER as THINKING_LADDER,
+        clamp_thinking_level as clamp_thinking_level,
+        is_canonical_thinking_level as is_canonical_thinking_level,
+    )
+    from agent.tools import (
+        AgentTool as AgentTool,
+        TitleArg as TitleArg,
+        ToolContext as ToolContext,
+        ToolDisplayHint as ToolDisplayHint,
+        ToolResult as ToolResult,
+        ToolSet as ToolSet,
+        tool as tool,
+    )
+    from agent.transcript import (
+        ToolResolution as ToolResolution,
+        Transcript as Transcript,
+    )
+    from agent.usage import (
+        Cost as Cost,
+        ModelCost as ModelCost,
+        Usage as Usage,
+    )
 
-__all__ = [
-    "AUTO_RESUME_MARKER",
-    "THINKING_LADDER",
-    "Agent",
-    "AgentBusyError",
-    "AgentContext",
-    "AgentEnd",
-    "AgentError",
-    "AgentParked",
-    "AgentStart",
-    "AgentState",
-    "AgentTool",
-    "AssistantMessage",
-    "AutoResume",
-    "BlockSummary",
-    "BudgetError",
-    "CancelToken",
-    "Candidate",
-    "CandidateDiscarded",
-    "CandidateInfo",
-    "ConfigurationError",
-    "Cost",
-    "CustomMessage",
-    "Event",
-    "GuardrailError",
-    "Hooks",
-    "ImageContent",
-    "InputInfo",
-    "InvalidToolResolutionError",
-    "Limits",
-    "LoopConfig",
-    "MaxTurnsReached",
-    "Message",
-    "MessageEnd",
-    "MessageStart",
-    "MessageUpdate",
-    "Model",
-    "ModelCost",
-    "ModelFallback",
-    "NothingToContinueError",
-    "OutputInfo",
-    "PartialMessage",
-    "PendingToolCallsError",
-    "QueueUpdate",
-    "Receipt",
-    "RequestUpdate",
-    "RetryPolicy",
-    "Run",
-    "RunError",
-    "RunInfo",
-    "RunMetadata",
-    "RunResult",
-    "ServerContent",
-    "SessionCorruptError",
-    "SessionLockedError",
-    "SideQueryError",
-    "StreamDone",
-    "StreamError",
-    "StreamEvent",
-    "StreamFn",
-    "StreamOptions",
-    "StreamRetry",
-    "StreamStart",
-    "SubagentPausedError",
-    "Subscription",
-    "TextContent",
-    "TextDelta",
-    "TextEnd",
-    "TextStart",
-    "ThinkingContent",
-    "ThinkingDelta",
-    "ThinkingEnd",
-    "ThinkingStart",
-    "TitleArg",
-    "ToolCall",
-    "ToolCallDelta",
-    "ToolCallEnd",
-    "ToolCallInfo",
-    "ToolCallNotPendingError",
-    "ToolCallStart",
-    "ToolContext",
-    "ToolDecision",
-    "ToolDisplayHint",
-    "ToolError",
-    "ToolExecutionEnd",
-    "ToolExecutionStart",
-    "ToolExecutionUpdate",
-    "ToolOverride",
-    "ToolResolution",
-    "ToolResult",
-    "ToolResultInfo",
-    "ToolResultMessage",
-    "ToolSet",
-    "Transcript",
-    "Truncation",
-    "TruncationInfo",
-    "TurnEnd",
-    "TurnStart",
-    "TurnUpdate",
-    "UnknownModelError",
-    "Usage",
-    "UserMessage",
-    "agent_loop",
-    "agent_loop_continue",
-    "as_tool",
-    "clamp_thinking_level",
-    "current_run",
-    "default_convert_to_llm",
-    "default_stream_fn",
-    "event_to_json",
-    "get_model",
-    "is_canonical_thinking_level",
-    "merge_hooks",
-    "message_from_json",
-    "message_to_json",
-    "render_meta",
-    "strip_unmatched_tool_calls",
-    "summarize_blocks",
-    "tool",
-]
-
-# Where each name lives; a test holds it against the imports above and `__all__`.
-_HOMES = {
-    "Agent": "agent.agent",
-    "AgentState": "agent.agent",
-    "CancelToken": "agent.cancel",
-    "AgentBusyError": "agent.errors",
-    "AgentError": "agent.errors",
-    "BudgetError": "agent.errors",
-    "ConfigurationError": "agent.errors",
-    "GuardrailError": "agent.errors",
-    "InvalidToolResolutionError": "agent.errors",
-    "NothingToContinueError": "agent.errors",
-    "PendingToolCallsError": "agent.errors",
-    "RunError": "agent.errors",
-    "SessionCorruptError": "agent.errors",
-    "SessionLockedError": "agent.errors",
-    "SideQueryError": "agent.errors",
-    "SubagentPausedError": "agent.errors",
-    "ToolCallNotPendingError": "agent.errors",
-    "ToolError": "agent.errors",
-    "UnknownModelError": "agent.errors",
-    "AgentEnd": "agent.events",
-    "AgentParked": "agent.events",
-    "AgentStart": "agent.events",
-    "AutoResume": "agent.events",
-    "CandidateDiscarded": "agent.events",
-    "Event": "agent.events",
-    "MaxTurnsReached": "agent.events",
-    "ModelFallback": "agent.events",
-    "MessageEnd": "agent.events",
-    "MessageStart": "agent.events",
-    "MessageUpdate": "agent.events",
-    "QueueUpdate": "agent.events",
-    "StreamRetry": "agent.events",
-    "ToolExecutionEnd": "agent.events",
-    "ToolExecutionStart": "agent.events",
-    "ToolExecutionUpdate": "agent.events",
-    "TurnEnd": "agent.events",
-    "TurnStart": "agent.events",
-    "event_to_json": "agent.events",
-    "Candidate": "agent.hooks",
-    "CandidateInfo": "agent.hooks",
-    "Hooks": "agent.hooks",
-    "InputInfo": "agent.hooks",
-    "OutputInfo": "agent.hooks",
-    "RequestUpdate": "agent.hooks",
-    "RunInfo": "agent.hooks",
-    "ToolCallInfo": "agent.hooks",
-    "ToolDecision": "agent.hooks",
-    "ToolOverride": "agent.hooks",
-    "ToolResultInfo": "agent.hooks",
-    "Truncation": "agent.hooks",
-    "TruncationInfo": "agent.hooks",
-    "TurnUpdate": "agent.hooks",
-    "merge_hooks": "agent.hooks",
-    "Receipt": "agent.runtime.inbox",
-    "Limits": "agent.limits",
-    "AUTO_RESUME_MARKER": "agent.loop",
-    "LoopConfig": "agent.loop",
-    "agent_loop": "agent.loop",
-    "agent_loop_continue": "agent.loop",
-    "AssistantMessage": "agent.messages",
-    "CustomMessage": "agent.messages",
-    "ImageContent": "agent.messages",
-    "Message": "agent.messages",
-    "ServerContent": "agent.messages",
-    "TextContent": "agent.messages",
-    "ThinkingContent": "agent.messages",
-    "ToolCall": "agent.messages",
-    "ToolResultMessage": "agent.messages",
-    "UserMessage": "agent.messages",
-    "default_convert_to_llm": "agent.messages",
-    "message_from_json": "agent.messages",
-    "message_to_json": "agent.messages",
-    "render_meta": "agent.messages",
-    "Model": "agent.models",
-    "get_model": "agent.models",
-    "ToolResolution": "agent.transcript",
-    "Transcript": "agent.transcript",
-    "default_stream_fn": "agent.providers",
-    "RetryPolicy": "agent.retry",
-    "Run": "agent.runtime.run_handle",
-    "RunMetadata": "agent.runs",
-    "RunResult": "agent.runs",
-    "current_run": "agent.runs",
-    "strip_unmatched_tool_calls": "agent.loop.side_query",
-    "AgentContext": "agent.stream",
-    "PartialMessage": "agent.stream",
-    "StreamDone": "agent.stream",
-    "StreamError": "agent.stream",
-    "StreamEvent": "agent.stream",
-    "StreamFn": "agent.stream",
-    "StreamOptions": "agent.stream",
-    "StreamStart": "agent.stream",
-    "TextDelta": "agent.stream",
-    "TextEnd": "agent.stream",
-    "TextStart": "agent.stream",
-    "ThinkingDelta": "agent.stream",
-    "ThinkingEnd": "agent.stream",
-    "ThinkingStart": "agent.stream",
-    "ToolCallDelta": "agent.stream",
-    "ToolCallEnd": "agent.stream",
-    "ToolCallStart": "agent.stream",
-    "as_tool": "agent.subagents",
-    "Subscription": "agent.runtime.subscribers",
-    "BlockSummary": "agent.block_summary",
-    "summarize_blocks": "agent.block_summary",
-    "THINKING_LADDER": "agent.thinking",
-    "clamp_thinking_level": "agent.thinking",
-    "is_canonical_thinking_level": "agent.thinking",
-    "AgentTool": "agent.tools",
-    "TitleArg": "agent.tools",
-    "ToolContext": "agent.tools",
-    "ToolDisplayHint": "agent.tools",
-    "ToolResult": "agent.tools",
-    "ToolSet": "agent.tools",
-    "tool": "agent.tools",
-    "Cost": "agent.usage",
-    "ModelCost": "agent.usage",
-    "Usage": "agent.usage",
+# The public names by the module that defines them.
+_NAMES = {
+    "agent.agent": "Agent AgentState",
+    "agent.block_summary": "BlockSummary summarize_blocks",
+    "agent.cancel": "CancelToken",
+    "agent.errors": """
+        AgentBusyError AgentError BudgetError ConfigurationError GuardrailError
+        InvalidToolResolutionError NothingToContinueError PendingToolCallsError RunError
+        SessionCorruptError SessionLockedError SideQueryError SubagentPausedError
+        ToolCallNotPendingError ToolError UnknownModelError
+    """,
+    "agent.events": """
+        AgentEnd AgentParked AgentStart AutoResume CandidateDiscarded Event MaxTurnsReached
+        MessageEnd MessageStart MessageUpdate ModelFallback QueueUpdate StreamRetry
+        ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd TurnStart event_to_json
+    """,
+    "agent.hooks": """
+        Candidate CandidateInfo Hooks InputInfo OutputInfo RequestUpdate RunInfo ToolCallInfo
+        ToolDecision ToolOverride ToolResultInfo Truncation TruncationInfo TurnUpdate merge_hooks
+    """,
+    "agent.limits": "Limits",
+    "agent.loop": "AUTO_RESUME_MARKER LoopConfig agent_loop agent_loop_continue",
+    "agent.loop.side_query": "strip_unmatched_tool_calls",
+    "agent.messages": """
+        AssistantMessage CustomMessage ImageContent Message ServerContent TextContent
+        ThinkingContent ToolCall ToolResultMessage UserMessage default_convert_to_llm
+        message_from_json message_to_json render_meta
+    """,
+    "agent.models": "Model get_model",
+    "agent.providers": "default_stream_fn",
+    "agent.retry": "RetryPolicy",
+    "agent.runs": "RunMetadata RunResult current_run",
+    "agent.runtime.inbox": "Receipt",
+    "agent.runtime.run_handle": "Run",
+    "agent.runtime.subscribers": "Subscription",
+    "agent.stream": """
+        AgentContext PartialMessage StreamDone StreamError StreamEvent StreamFn StreamOptions
+        StreamStart TextDelta TextEnd TextStart ThinkingDelta ThinkingEnd ThinkingStart
+        ToolCallDelta ToolCallEnd ToolCallStart
+    """,
+    "agent.subagents": "as_tool",
+    "agent.thinking": "THINKING_LADDER clamp_thinking_level is_canonical_thinking_level",
+    "agent.tools": "AgentTool TitleArg ToolContext ToolDisplayHint ToolResult ToolSet tool",
+    "agent.transcript": "ToolResolution Transcript",
+    "agent.usage": "Cost ModelCost Usage",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that sees it would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
