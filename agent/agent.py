@@ -1,4 +1,4 @@
-"""The stateful face: an agent keeps a conversation and runs prompts on it, one at a time.
+"""The Agent: it keeps a conversation and runs prompts on it, one at a time.
 
 agent = Agent("openai/gpt-5-mini", tools=[...])
 agent.subscribe(print)
@@ -91,7 +91,7 @@ class Agent:
 
     - `model`: a `Model`, or a name such as "openai/gpt-5-mini". Raises UnknownModelError for a name that its
       provider does not have.
-    - `fallbacks`: models that go on with a run, one after the other, when the one before can't be reached or
+    - `fallbacks`: models that take over a run, one after the other, when the one before can't be reached or
       refuses for its own reasons. Default: none.
     - `thinking_level`: how much the model thinks: "off" (the default), "minimal", "low", "medium", "high",
       "xhigh" or "max". Each request uses the nearest level that its model has.
@@ -235,7 +235,7 @@ class Agent:
         return self._start(CancelToken(), prompt_messages(prompt, images))
 
     def resume(self) -> Run:
-        """Go on from the messages as they are.
+        """Continue from the messages as they are.
 
         After an answer, what is queued is sent: steering first, else follow-ups, else the word "continue".
         Raises NothingToContinueError when there are no messages, AgentBusyError while a run is active.
@@ -452,7 +452,7 @@ class Agent:
     # -- messages and tools ----------------------------------------------------------------------------
 
     def replace_messages(self, messages: Iterable[Message]) -> None:
-        """Set the conversation. A run in progress goes on with the messages that it has."""
+        """Set the conversation. A run in progress continues with the messages that it has."""
         self._history.replace(messages)
 
     def append_message(self, message: Message) -> None:
@@ -463,7 +463,7 @@ class Agent:
         self._history.append(message)
 
     def clear_messages(self) -> None:
-        """Empty the conversation. A run in progress goes on with the messages that it has."""
+        """Empty the conversation. A run in progress continues with the messages that it has."""
         self.replace_messages(())
 
     def update_tools(self, change: Callable[[ToolSet], object]) -> None:
@@ -484,7 +484,7 @@ class Agent:
             return [] if self._is_streaming() else self._state.pending_calls()
 
     def resolve_tool_calls(self, *resolutions: ToolResolution) -> None:
-        """Answer some or all pending calls; then `resume()` goes on once none is left.
+        """Answer some or all pending calls; then `resume()` continues once none is pending.
 
         All of them or, when one is wrong, none. Raises AgentBusyError while a run is active,
         InvalidToolResolutionError for an empty or doubled id, ToolCallNotPendingError for any other call.
@@ -511,7 +511,7 @@ class Agent:
 
     @property
     def transcript(self) -> Transcript:
-        """The conversation and what it has cost, to go on with in another agent or process."""
+        """The messages and their usage, to continue in another agent or process."""
         with self._lock:
             return Transcript(tuple(self._history.messages), self._state.usage)
 
@@ -555,7 +555,7 @@ class Agent:
         "The model; a name is looked up when it is set.", resolve_model
     )
     fallbacks: Setting[tuple[Model, ...], Sequence[Model | str]] = Setting(
-        "The models that go on with a run when the one before can't be reached.", _models
+        "The models that take over a run when the one before can't be reached.", _models
     )
     system_prompt: Setting[str, str] = Setting("The text that every request begins with.")
     thinking_level: Setting[str, str] = Setting(
@@ -608,7 +608,7 @@ class Agent:
     def _start(self, cancel: CancelToken, prompts: list[Message] | None, output_type: Any = None) -> Run:
         """Accept a run, or raise; checking and accepting are one step, so of two racing prompts one wins.
 
-        Without prompts the run goes on from the messages. When this is interrupted (Ctrl-C), a run that was
+        Without prompts the run continues from the messages. When this is interrupted (Ctrl-C), a run that was
         accepted is aborted.
         """
         output = None if output_type is None else _typed_output(output_type, self._tools)

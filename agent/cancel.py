@@ -27,8 +27,8 @@ class Latch:
 
     Threads: every method may be called from any thread, from a finalizer and from a signal handler, which may
     interrupt another of them on the same thread. That rules out `threading.Event`: its lock is not reentrant,
-    and an exception of a signal handler (Ctrl-C) can leave it locked for ever. There is no lock here that two
-    callers share: each waiter has one of its own, which whoever takes it out of `_waiters` releases. Dict
+    and an exception of a signal handler (Ctrl-C) can leave it locked for ever. No two callers share a lock
+    here: each waiter has one of its own, released by the caller that takes it out of `_waiters`. Dict
     operations are atomic.
     """
 
@@ -82,9 +82,9 @@ class CancelToken:
 
     Threads: every method may be called from any thread, from a finalizer and from a signal handler, as with
     `Latch`; no lock is held. Callbacks run on the thread that cancels, or at once on the registering thread
-    when the token is set already: each exactly once, since taking one out of `_callbacks` is atomic and
-    whoever took it calls it. One that raises is logged and stops no other. Satisfies the small protocol that
-    tools rely on: `is_set()` and `wait(timeout)`.
+    when the token is set already: each exactly once, by the caller that takes it out of `_callbacks`, which
+    is atomic. One that raises is logged and stops no other. Has the protocol that tools rely on: `is_set()`
+    and `wait(timeout)`.
     """
 
     __slots__ = ("_callbacks", "_latch", "_reasons")
@@ -112,7 +112,7 @@ class CancelToken:
         """Set the signal and run the callbacks; False when another call was first, whose reason stays."""
         mine = (reason,)
         is_first = self._reasons.setdefault("first", mine) is mine
-        # A later call goes on where an exception has ended the first: a Ctrl-C may come at any point here.
+        # A later call continues where an exception ended the first: a Ctrl-C may come at any point here.
         self._latch.set()
         interrupt: KeyboardInterrupt | None = None
         for key in list(self._callbacks):

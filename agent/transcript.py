@@ -1,7 +1,7 @@
-"""Tool calls that wait for a resolution, and the conversation as it is kept until they have one.
+"""Transcripts, and the tool calls in them that wait for a result.
 
-Pending are the calls of the last answer that no result behind it answers, unless that answer failed or was
-aborted. So they are found again in messages that come from a file or another process.
+A call is pending if it belongs to the last answer and no result follows for it, unless that answer failed or
+was aborted. So pending calls are found again in messages that come from a file or another process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agent.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class ToolResolution:
-    """The result of a pending call, made outside: text or blocks."""
+    """The result of a pending call, from outside the run: text or blocks."""
 
     id: str
     content: str | Sequence[UserBlock] = ""
@@ -39,7 +39,7 @@ class ToolResolution:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A conversation and what it has cost over all its runs: what an agent needs to go on elsewhere.
+    """A conversation and its usage over all runs: what an agent needs to continue elsewhere.
 
         data = json.dumps(agent.transcript.to_json())
         agent = Agent(..., transcript=Transcript.from_json(json.loads(data)))
@@ -64,8 +64,8 @@ class Transcript:
     def from_json(cls, data: Mapping[str, Any]) -> Transcript:
         """The transcript of such JSON data.
 
-        Raises ValueError for anything else, a message of an unknown role too: a conversation is taken up
-        whole or not at all.
+        Raises ValueError for anything else, also for a message of an unknown role: a conversation is
+        loaded whole or not at all.
         """
         messages = data.get("messages") if isinstance(data, Mapping) else None
         if not isinstance(messages, list | tuple):
@@ -78,7 +78,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The answer whose calls wait, and the positions of those that do. Falsy when nothing waits."""
+    """An answer and the positions of its pending calls. False when there are none."""
 
     message: AssistantMessage | None = None
     positions: tuple[int, ...] = ()
@@ -88,13 +88,13 @@ class Pending:
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The waiting calls, in order."""
+        """The pending calls, in order."""
         return [] if self.message is None else [self.message.tool_calls[i] for i in self.positions]
 
     def as_gated(self, gated: Sequence[ToolCall]) -> list[ToolCall]:
-        """The waiting calls with the arguments that a gate gave them."""
-        left = list(gated)
-        return [_take(left, call) for call in self.calls]
+        """The pending calls, with the arguments that a gate set."""
+        remaining = list(gated)
+        return [_take(remaining, call) for call in self.calls]
 
     def answered(self, resolutions: Sequence[ToolResolution]) -> list[ToolResultMessage]:
         """The results of some of the calls, in call order. Several calls of one id are answered one by one.
@@ -119,7 +119,7 @@ class Pending:
 
 
 def find_pending(messages: Sequence[Message]) -> Pending:
-    """The calls that wait at the end of a conversation. Costs as many steps as there are results there."""
+    """The pending calls of a conversation. Costs as many steps as it has messages after its last answer."""
     answered: list[str] = []
     for message in reversed(messages):
         match message:

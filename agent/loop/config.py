@@ -39,7 +39,7 @@ class RunOptions(StreamOptions):
     - `transform_context(messages)`, `hooks`: see `Hooks`.
     - `get_api_key(provider)`: the key for each request; None or "" for none.
     - `limits`: what ends a run early; None for no limits.
-    - `fallbacks`: the models that go on, one after the other, when the one before can't be reached.
+    - `fallbacks`: the models that take over, one after the other, when the one before can't be reached.
       `api_key` is for the provider of the first model alone.
     """
 
@@ -68,7 +68,7 @@ class LoopConfig(RunOptions):
       with, or none.
     - `relay`: events of other threads to emit between those of the run.
     - `answer_tools`: tools that take the final answer. They are offered whatever hooks make of the tools, no
-      gate is asked about them, and an answer that calls nothing else is reviewed like one in words.
+      gate is asked about them, and an answer that calls nothing else is reviewed like an answer in text.
     - `prepare_answer(model, context, options)`: the last change to each request.
     """
 

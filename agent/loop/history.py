@@ -61,7 +61,7 @@ class History:
                 self._append(message)
 
     def replace(self, messages: Iterable[Message]) -> None:
-        """Set the conversation. The current run goes on with the messages that it has."""
+        """Set the conversation. The current run continues with the messages that it has."""
         copied = list(messages)
         with self._lock:
             if self._is_running and self._to_send is None:

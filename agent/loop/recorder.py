@@ -13,7 +13,7 @@ class RunRecorder:
     """The history, the usage and the event output of one run. Used by the run's thread alone.
 
     `forward(event)` emits an event that has its time and run already. `relay` emits what other threads
-    forwarded to the run, None when nobody does.
+    forwarded to the run; None without other threads.
     """
 
     __slots__ = ("_clock", "_run", "forward", "history", "relay", "usage")

@@ -1,7 +1,7 @@
-"""A question on the side: clean history in, one answer out, the main run untouched.
+"""Side queries: one question beside the conversation, without tools, queues or state.
 
-No tools, no queues, no state: a side query runs on the caller's thread and may overlap a run. An attempt that
-fails for a reason that passes, or that answers nothing, is made again from the same clean history.
+A side query runs on the caller's thread and may overlap a run. An attempt that fails for a transient reason,
+or that returns no usable answer, is repeated with the same messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from agent.stream import AgentContext, StreamFn
 
 @dataclass(frozen=True, slots=True)
 class SideQuery:
-    """A question, and what it is asked with."""
+    """One question: its messages, and the options of its requests."""
 
     system_prompt: str
     messages: Sequence[Message]
@@ -40,7 +40,7 @@ class SideQuery:
     on_event: Callable[[Event], object] | None = None
 
     def ask(self) -> tuple[str, AssistantMessage]:
-        """The answer as text, and the message it came in. Raises SideQueryError."""
+        """The answer as text, and its message. Raises SideQueryError."""
         reasoning = self.config.reasoning or "off"
         waits = self.config.retry.side_query
         cancel = self.config.cancel or CancelToken()
@@ -66,7 +66,7 @@ class SideQuery:
 
 
 def render_answer(message: AssistantMessage) -> tuple[str, str]:
-    """The answer as text and, when there is none, what is wrong with it."""
+    """The answer as text, "" if there is none; and the reason why there is none."""
     if message.stop_reason in ("error", "aborted") or message.error_message:
         return "", message.error_message or f"the answer ended as {message.stop_reason}"
     parts = [part for block in message.content if (part := _render(block))]
@@ -90,8 +90,8 @@ def _render(block: Any) -> str:
 def strip_unmatched_tool_calls(messages: Sequence[Message]) -> Sequence[Message]:
     """The messages without tool calls that no result anywhere in the list answers.
 
-    A message left with nothing, or with thinking alone, is dropped. Untouched messages are the same objects;
-    the list given is not changed.
+    A message that would be empty, or thinking alone, is dropped. Unchanged messages are the same objects; the
+    list given is not changed.
     """
     answered = {m.tool_call_id for m in messages or () if isinstance(m, ToolResultMessage)}
     if all(_is_matched(m, answered) for m in messages or ()):

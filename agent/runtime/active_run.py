@@ -37,7 +37,7 @@ logger = logging.getLogger("agent")
 class Job:
     """A run that was accepted: its handle and everything it starts from.
 
-    `prompts` is None for a run that begins with what is queued, else with the word "continue". `is_finishing`
+    `prompts` is None for a run that begins with what is queued, else with the text "continue". `is_finishing`
     is set while the end is emitted: one prompt may be accepted from then on.
     """
 
@@ -87,7 +87,7 @@ class ActiveRun:
         context = self._job.context
         try:
             context.run(self._run_loop)
-        except BaseException as error:  # a fault of ours: those who wait for the run must not wait for ever
+        except BaseException as error:  # a fault of ours: the run must end all the same
             logger.exception("the agent loop failed")
             if not self._job.is_finishing:
                 context.run(self._emit_crash, f"internal error: {type(error).__name__}: {error}")

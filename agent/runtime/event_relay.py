@@ -36,7 +36,7 @@ class EventRelay:
 
     def pending_events(self) -> list[Event]:
         """Take the events that were forwarded since the last call."""
-        self.has_pending = False  # before they are taken: one that comes now is announced anew
+        self.has_pending = False  # before they are taken: an event that comes now sets it again
         count = len(self._events)
         events = self._events[:count]
         del self._events[:count]

@@ -202,11 +202,11 @@ class Inbox:
     # -- what a run takes ------------------------------------------------------------------------------
 
     def poll_steering(self, turn: int = 1) -> list[Message]:
-        """Take what that turn begins with, by the steering mode."""
+        """Take the messages that the turn starts with, by the steering mode."""
         return self._deliver(self._steering, turn)
 
     def poll_follow_ups(self, turn: int = 1) -> list[Message]:
-        """Take what goes on after the run would have ended, by the follow-up mode."""
+        """Take the messages that continue the run where it would end, by the follow-up mode."""
         return self._deliver(self._follow_ups, turn)
 
     # -- replies ---------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Inbox:
 
 
 def checked_mode(name: str, mode: str) -> str:
-    """The mode; empty stands for the default. Raises ConfigurationError for any other word."""
+    """The mode; empty stands for the default. Raises ConfigurationError for anything else."""
     if mode == "":
         return QUEUE_MODES[0]
     if mode not in QUEUE_MODES:

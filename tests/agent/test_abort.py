@@ -158,7 +158,7 @@ class Place:
         return self
 
     def wait(self, info: Any) -> None:
-        """A hook that waits for somebody, and on the stop signal; only the first time."""
+        """A hook that waits for an event and for the stop signal; only the first time."""
         if not self.there.is_set():
             self.there.set()
             info.cancel.wait()
@@ -261,7 +261,7 @@ def abort_in(place: Place) -> float:
     return took
 
 
-def test_an_abort_frees_all_waits_of_nested_agents_that_are_told() -> None:
+def test_an_abort_frees_all_waits_of_nested_agents() -> None:
     def scenario() -> float:
         inner = before_the_first_event()
 

@@ -44,7 +44,7 @@ def call(id: str = "c1") -> ToolCall:
 
 
 class Made:
-    """An agent with a scripted model and the events it told."""
+    """An agent with a scripted model and its events."""
 
     def __init__(self, *turns: Any, **options: Any) -> None:
         self.model = ScriptedModel(*turns)
@@ -93,7 +93,7 @@ def test_defaults() -> None:
     assert agent.wait_for_idle(0)
 
 
-def test_the_initial_state_wins_over_the_options_where_it_says_something() -> None:
+def test_the_initial_state_wins_over_the_options_where_it_is_not_empty() -> None:
     theirs = ScriptedModel().model
     history: list[Message] = [UserMessage("old")]
     start = AgentState(system_prompt="theirs", model=theirs, thinking_level="high", messages=history)
@@ -104,7 +104,7 @@ def test_the_initial_state_wins_over_the_options_where_it_says_something() -> No
     assert (silent.system_prompt, silent.model, silent.thinking_level) == ("mine", theirs, "low")
 
 
-def test_what_an_initial_state_says_of_a_run_is_ignored() -> None:
+def test_the_run_in_an_initial_state_is_ignored() -> None:
     start = AgentState(
         is_streaming=True, error="old", pending_tool_calls={"c"}, stream_message=UserMessage("x")
     )
@@ -197,7 +197,7 @@ def test_every_event_tells_its_run() -> None:
         assert second.run_id != first.run_id
 
 
-def test_the_state_is_up_to_date_when_a_subscriber_hears_of_an_event() -> None:
+def test_the_state_is_up_to_date_when_a_subscriber_gets_an_event() -> None:
     seen: list[tuple[str, Any]] = []
     with Made([call()], "done", tools=[echo]) as made:
 
@@ -246,7 +246,7 @@ def test_what_was_mended_leaves_no_error() -> None:
         assert made.go().agent.state.error == ""
 
 
-MENDED: dict[str, list[Any]] = {
+REPAIRED: dict[str, list[Any]] = {
     "resumed with text": [[text("half"), error(RESET)], "rest"],
     "resumed empty": [error(RESET), "fine"],
     "broke inside a call": [[StreamStart(), ToolCallStart(0, "c", "echo"), StreamError("cut")], "fine"],
@@ -260,7 +260,7 @@ MENDED: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("turns", MENDED.values(), ids=MENDED.keys())
+@pytest.mark.parametrize("turns", REPAIRED.values(), ids=REPAIRED.keys())
 def test_the_state_equals_what_was_plus_what_the_end_event_tells(turns: list[Any]) -> None:
     history: list[Message] = [UserMessage("old"), AssistantMessage("answer")]
     with Made(*turns, tools=[echo], initial_state=AgentState(messages=history)) as made:
@@ -273,7 +273,7 @@ def test_the_state_equals_what_was_plus_what_the_end_event_tells(turns: list[Any
 
 
 def test_the_text_of_a_stream_that_always_just_ends_is_kept() -> None:
-    with Made(*MENDED["always just ends"]) as made:
+    with Made(*REPAIRED["always just ends"]) as made:
         assert text_of(made.go().messages[-1]) == "par"
 
 
@@ -308,7 +308,7 @@ def test_without_a_model_there_is_no_run() -> None:
     assert agent.wait_for_idle(0)
 
 
-def test_without_a_stream_function_a_prompt_raises_and_the_state_says_why(
+def test_without_a_stream_function_a_prompt_raises_and_the_state_has_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(package, "default_stream_fn", None)
@@ -747,7 +747,7 @@ def test_a_run_handle_waits_and_tells_the_result() -> None:
         assert "done" in repr(run)
 
 
-def test_who_sees_a_run_done_sees_the_agent_idle_and_the_other_way_round() -> None:
+def test_a_run_is_done_exactly_when_the_agent_is_idle() -> None:
     with Made(*["x"] * 200) as made:
         for number in range(200):
             run = made.agent.prompt("hi")
@@ -776,7 +776,7 @@ def test_aborting_an_idle_agent_does_nothing() -> None:
         assert made.agent.run("hi").text == "one"
 
 
-def test_a_fault_of_the_runtime_ends_the_run_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_the_runtime_ends_the_run_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
     faults = iter((SystemExit("no hook may do this"),))
 
     def broken(messages: list[Message]) -> None:

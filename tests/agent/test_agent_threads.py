@@ -37,7 +37,7 @@ def agent_of(*turns: Any, **options: Any) -> Agent:
 
 
 class Gate:
-    """A model that answers once it is told to; `asked` is set when a request waits."""
+    """A model that answers once `go` is set; `asked` is set when a request waits."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -73,7 +73,7 @@ def test_a_subscriber_that_raises_starves_nobody(
     raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     """L01"""
-    heard: list[Event] = []
+    received: list[Event] = []
 
     def broken(event: Event) -> None:
         raise raised
@@ -83,54 +83,54 @@ def test_a_subscriber_that_raises_starves_nobody(
         agent_of([tool_call("echo", {"word": "x"})], "ok", tools=[echo]) as agent,
     ):
         agent.subscribe(broken)
-        agent.subscribe(heard.append)
+        agent.subscribe(received.append)
         result = agent.run("hi")
     assert result.stop == "end_turn"
-    assert_events_balance(heard)
+    assert_events_balance(received)
     assert "a subscriber failed on agent_end" in caplog.text
 
 
 def test_a_subscriber_may_unsubscribe_itself_and_others_and_again() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     with agent_of("ok", "ok") as agent:
 
         def once(event: Event) -> None:
-            heard.append(event.type)
+            received.append(event.type)
             unsubscribe()
             unsubscribe()
             others()
 
         unsubscribe = agent.subscribe(once)
-        others = agent.subscribe(lambda event: heard.append("other"))
+        others = agent.subscribe(lambda event: received.append("other"))
         agent.run("hi")
         agent.run("hi")
-    # Whoever is removed while an event is told may still hear of that one.
-    assert heard in (["agent_start"], ["agent_start", "other"])
+    # A subscriber that is removed during an event may still get that one.
+    assert received in (["agent_start"], ["agent_start", "other"])
 
 
-def test_a_subscriber_added_during_a_run_hears_the_rest() -> None:
-    heard: list[str] = []
+def test_a_subscriber_added_during_a_run_gets_the_rest() -> None:
+    received: list[str] = []
     with agent_of("ok") as agent:
         added = iter((1,))
 
         def add(event: Event) -> None:
             for _ in added:
-                agent.subscribe(lambda event: heard.append(event.type))
+                agent.subscribe(lambda event: received.append(event.type))
 
         agent.subscribe(add)
         agent.run("hi")
-    assert heard[0] == "turn_start"
-    assert heard[-1] == "agent_end"
+    assert received[0] == "turn_start"
+    assert received[-1] == "agent_end"
 
 
 def test_the_same_function_may_subscribe_twice_and_leave_once() -> None:
-    heard: list[Event] = []
+    received: list[Event] = []
     with agent_of("ok") as agent:
-        leave = agent.subscribe(heard.append)
-        agent.subscribe(heard.append)
+        leave = agent.subscribe(received.append)
+        agent.subscribe(received.append)
         leave()
         agent.run("hi")
-    assert_events_balance(heard)
+    assert_events_balance(received)
 
 
 def test_a_subscriber_that_blocks_holds_the_run_up_and_nobody_else() -> None:
@@ -194,14 +194,14 @@ def test_waiting_for_the_agent_inside_its_own_run_raises_at_once(
 ) -> None:
     """L03"""
     runs: list[Run] = []
-    told: list[BaseException] = []
+    raised: list[BaseException] = []
 
     def attempt(*ignored: Any) -> None:
         until(lambda: runs)
         try:
             wait(agent, runs[0])
         except BaseException as error:
-            told.append(error)
+            raised.append(error)
 
     def inside(*ignored: Any) -> None:
         if place == "nested tool":
@@ -225,8 +225,8 @@ def test_waiting_for_the_agent_inside_its_own_run_raises_at_once(
         runs.append(agent.prompt("hi"))
         assert runs[0].wait(10)
         assert runs[0].result().stop == "end_turn"
-    assert [type(e) for e in told] == [RuntimeError]
-    assert "would wait for itself" in str(told[0])
+    assert [type(e) for e in raised] == [RuntimeError]
+    assert "would wait for itself" in str(raised[0])
 
 
 def test_a_run_that_has_ended_can_be_read_from_anywhere() -> None:
@@ -365,10 +365,10 @@ def test_of_two_racing_resumes_one_is_accepted_and_no_queued_message_is_lost() -
             for thread in threads:
                 thread.join(10)
             assert agent.wait_for_idle(10)
-            # A resume that came after the end of the first is accepted too, and says "continue".
+            # A resume that came after the end of the first is accepted too, and sends "continue".
             assert labels(accepted[0].result().messages) in ("s,A", "continue,A")
-            told = [labels(run.result().messages) for run in accepted]
-            assert told.count("s,A") == 1
+            stories = [labels(run.result().messages) for run in accepted]
+            assert stories.count("s,A") == 1
         assert not agent.has_queued_messages
 
 
@@ -633,17 +633,17 @@ def test_an_abort_right_after_the_prompt_is_not_lost() -> None:
 
 
 def test_a_hundred_agents_run_at_once() -> None:
-    everybody = threading.Barrier(101)
+    everyone = threading.Barrier(101)
 
     @tool
     def meet() -> str:
         """Wait for all the others."""
-        everybody.wait(30)
+        everyone.wait(30)
         return "met"
 
     agents = [agent_of([tool_call("meet")], "done", tools=[meet], name=str(n)) for n in range(100)]
     runs = [agent.prompt(str(n)) for n, agent in enumerate(agents)]
-    everybody.wait(30)  # can only be passed when all hundred tools run at the same time
+    everyone.wait(30)  # can only be passed when all hundred tools run at the same time
     for number, run in enumerate(runs):
         assert labels(run.result(30).messages) == f"{number},A,T,A"
     for mine in agents:
@@ -688,8 +688,8 @@ def test_messages_queued_from_many_threads_all_arrive_once() -> None:
         assert agent.wait_for_idle(10)
         while agent.has_queued_messages:
             agent.resume().wait(10)
-        said = [word for word in labels(agent.state.messages).split(",") if "-" in word]
-    assert sorted(said) == sorted(f"{t}-{n}" for t in range(4) for n in range(25))
+        texts = [word for word in labels(agent.state.messages).split(",") if "-" in word]
+    assert sorted(texts) == sorted(f"{t}-{n}" for t in range(4) for n in range(25))
 
 
 def test_the_usage_of_turns_never_falls() -> None:

@@ -55,8 +55,8 @@ WRITE = AgentTool("write", "", {"type": "object"}, lambda arguments, context: st
 
 def arguments_one_by_one(count: int) -> list[StreamEvent]:
     """A call whose arguments hold `count` characters of content, a character per delta."""
-    spelled = json.dumps({"path": "f", "content": "x" * count})
-    deltas = [ToolCallDelta(0, character) for character in spelled]
+    encoded = json.dumps({"path": "f", "content": "x" * count})
+    deltas = [ToolCallDelta(0, character) for character in encoded]
     return [StreamStart(), ToolCallStart(0, "c1", "write"), *deltas, ToolCallEnd(0), StreamDone("toolUse")]
 
 
@@ -164,11 +164,11 @@ def test_the_json_of_a_runs_events_grows_with_its_length() -> None:
 def test_views_that_are_kept_stay_right() -> None:
     played = play([thinking("hmm so"), text("one two three"), text("four")])
     updates = [e for e in played.events if isinstance(e, MessageUpdate)]
-    said = ""
+    so_far = ""
     expected = []
     for update in updates:
-        said += update.stream_event.delta if isinstance(update.stream_event, TextDelta) else ""
-        expected.append(said)
+        so_far += update.stream_event.delta if isinstance(update.stream_event, TextDelta) else ""
+        expected.append(so_far)
     # Read after the end, the last first.
     assert [update.message.text for update in reversed(updates)] == expected[::-1]
     assert (updates[0].message.thinking, updates[-1].message.thinking) == ("", "hmm so")
@@ -204,13 +204,13 @@ def test_the_output_of_a_tool_exists_once(monkeypatch: pytest.MonkeyPatch) -> No
     for event in played.events:
         match event:
             case (
-                ToolExecutionEnd(result=told)
-                | MessageStart(ToolResultMessage() as told)
-                | MessageEnd(ToolResultMessage() as told)
+                ToolExecutionEnd(result=result)
+                | MessageStart(ToolResultMessage() as result)
+                | MessageEnd(ToolResultMessage() as result)
             ):
-                assert told.content[0].text is output  # type: ignore[union-attr]
-            case TurnEnd(tool_results=(told,)):
-                assert told.content[0].text is output  # type: ignore[union-attr]
+                assert result.content[0].text is output  # type: ignore[union-attr]
+            case TurnEnd(tool_results=(result,)):
+                assert result.content[0].text is output  # type: ignore[union-attr]
     sent = played.model.contexts[1].messages[-1]
     assert text_of(sent) == output
     assert sent is played.new[2]

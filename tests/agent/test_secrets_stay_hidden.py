@@ -1,4 +1,4 @@
-"""The key of an agent is in no event, state, log record or representation, whatever the server says."""
+"""The key of an agent is in no event, state, log record or representation, whatever the server sends."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_a_server_that_quotes_the_key_gets_it_nowhere(
         agent.wait_for_idle()
     agent.close()
     close_idle_connections()
-    told = "".join(json.dumps(event_to_json(event)) for event in events)
-    assert "Incorrect API key provided: ***" in told
-    for text in (told, repr(events), repr(agent), repr(agent.state), caplog.text):
+    encoded = "".join(json.dumps(event_to_json(event)) for event in events)
+    assert "Incorrect API key provided: ***" in encoded
+    for text in (encoded, repr(events), repr(agent), repr(agent.state), caplog.text):
         assert KEY not in text
     assert any(KEY in value for value in sse_server.requests[0].headers.values())
 

@@ -258,9 +258,9 @@ class Storm:
         """Each queued message is in the conversation or still queued, once."""
         self.agent.steering_mode = "all"
         waiting = [*self.agent._inbox.poll_steering(), *self.agent.take_follow_ups()]
-        said = [m.content for m in (*self.agent.state.messages, *waiting) if isinstance(m, UserMessage)]
+        contents = [m.content for m in (*self.agent.state.messages, *waiting) if isinstance(m, UserMessage)]
         for token in self.queued:
-            assert sum(str(content).count(token) for content in said) == 1, token
+            assert sum(str(content).count(token) for content in contents) == 1, token
 
 
 def storm(seed: int) -> None:

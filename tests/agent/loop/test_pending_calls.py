@@ -50,7 +50,7 @@ def ls(path: str) -> str:
 @tool
 def rm(path: str) -> str:
     """Remove."""
-    raise AssertionError("nobody allowed that")
+    raise AssertionError("that was not allowed")
 
 
 def pausing(*ids: str, updated: dict[str, Any] | None = None) -> Hooks:
@@ -158,8 +158,8 @@ def test_the_result_and_the_last_event_name_the_pending_calls() -> None:
         result = agent.run("go")
         assert [c.id for c in result.pending_calls] == ["r1"]
     (end,) = [e for e in events if isinstance(e, AgentEnd)]
-    told = json.loads(json.dumps(event_to_json(end)))
-    assert (told["stop"], told["pending_calls"][0]["id"]) == ("paused", "r1")
+    results = json.loads(json.dumps(event_to_json(end)))
+    assert (results["stop"], results["pending_calls"][0]["id"]) == ("paused", "r1")
 
 
 def test_what_is_queued_stays_so_through_a_pause_and_enters_when_it_is_over() -> None:
@@ -181,7 +181,7 @@ def test_aborting_a_paused_agent_changes_nothing() -> None:
 # -- what waits ---------------------------------------------------------------------------------------
 
 
-def said(*ids: str, stop_reason: Any = "toolUse") -> AssistantMessage:
+def calling(*ids: str, stop_reason: Any = "toolUse") -> AssistantMessage:
     return AssistantMessage(batch(*ids), stop_reason=stop_reason)
 
 
@@ -196,16 +196,16 @@ def answer(id: str) -> ToolResultMessage:
 def test_pending_are_the_unanswered_calls_of_the_last_answer() -> None:
     assert ids() == []
     assert ids(UserMessage("a")) == []
-    assert ids(said("l1", "l2")) == ["l1", "l2"]
-    assert ids(said("l1", "l2", "l3"), answer("l2")) == ["l1", "l3"]
-    assert ids(said("l1"), answer("l1")) == []
+    assert ids(calling("l1", "l2")) == ["l1", "l2"]
+    assert ids(calling("l1", "l2", "l3"), answer("l2")) == ["l1", "l3"]
+    assert ids(calling("l1"), answer("l1")) == []
     assert ids(AssistantMessage([TextContent("hi")])) == []
 
 
 def test_a_message_behind_them_ends_the_wait_but_an_entry_of_the_application_does_not() -> None:
-    assert ids(said("l1"), UserMessage("never mind")) == []
+    assert ids(calling("l1"), UserMessage("never mind")) == []
     assert ids(
-        said("l1", "l2"),
+        calling("l1", "l2"),
         answer("l1"),
         CustomMessage("note", {}),
     ) == ["l2"]
@@ -213,14 +213,14 @@ def test_a_message_behind_them_ends_the_wait_but_an_entry_of_the_application_doe
 
 @pytest.mark.parametrize("stop_reason", ["error", "aborted"])
 def test_calls_of_an_answer_that_failed_never_wait(stop_reason: Any) -> None:
-    assert ids(said("l1", stop_reason=stop_reason)) == []
+    assert ids(calling("l1", stop_reason=stop_reason)) == []
 
 
 def test_one_id_twice_waits_twice() -> None:
     """Y17"""
-    assert ids(said("l1", "l1")) == ["l1", "l1"]
-    assert ids(said("l1", "l1"), answer("l1")) == ["l1"]
-    agent = Agent(transcript=Transcript((said("l1", "l1"),)))
+    assert ids(calling("l1", "l1")) == ["l1", "l1"]
+    assert ids(calling("l1", "l1"), answer("l1")) == ["l1"]
+    agent = Agent(transcript=Transcript((calling("l1", "l1"),)))
     agent.resolve_tool_calls(ToolResolution("l1", "first"))
     agent.resolve_tool_calls(ToolResolution("l1", "second"))
     assert [text for _, text in results(agent.state.messages)] == ["first", "second"]
@@ -251,7 +251,7 @@ def test_calls_of_a_running_run_do_not_wait_for_anybody() -> None:
 
 
 def waiting(*names: str) -> Agent:
-    return Agent(transcript=Transcript((UserMessage("go"), said(*names))))
+    return Agent(transcript=Transcript((UserMessage("go"), calling(*names))))
 
 
 def test_some_may_be_resolved_and_the_rest_later_in_any_order() -> None:
@@ -300,9 +300,9 @@ def test_content_may_be_blocks() -> None:
     agent = waiting("l1")
     image = ImageContent("aGk=", "image/png")
     agent.resolve_tool_calls(ToolResolution("l1", [TextContent("see"), image]))
-    told = agent.state.messages[-1]
-    assert isinstance(told, ToolResultMessage)
-    assert told.content == (TextContent("see"), image)
+    results = agent.state.messages[-1]
+    assert isinstance(results, ToolResultMessage)
+    assert results.content == (TextContent("see"), image)
 
 
 def test_a_function_resolves_all_and_what_it_raises_is_an_error_result() -> None:
@@ -319,14 +319,14 @@ def test_a_function_resolves_all_and_what_it_raises_is_an_error_result() -> None
         return [TextContent("four")]
 
     agent.resolve_pending(resolve)
-    told = [m for m in agent.state.messages if isinstance(m, ToolResultMessage)]
-    assert [(m.text, m.is_error) for m in told] == [
+    results = [m for m in agent.state.messages if isinstance(m, ToolResultMessage)]
+    assert [(m.text, m.is_error) for m in results] == [
         ("one", False),
         ("ValueError: two", True),
         ("three; try four", True),
         ("four", False),
     ]
-    assert told[0].details == {"a": 1}
+    assert results[0].details == {"a": 1}
 
 
 def test_a_function_that_is_stopped_half_way_answers_nothing() -> None:
@@ -427,7 +427,7 @@ def test_pausing_again_and_again_goes_on_from_where_it_was() -> None:
 
 
 def test_the_json_of_a_transcript_is_exactly_messages_and_usage() -> None:
-    kept = Transcript((UserMessage("a", 0), said("l1")), Usage(3, 4))
+    kept = Transcript((UserMessage("a", 0), calling("l1")), Usage(3, 4))
     data = kept.to_json()
     assert set(data) == {"messages", "usage"}
     assert Transcript.from_json(json.loads(json.dumps(data))) == kept

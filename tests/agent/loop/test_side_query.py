@@ -94,9 +94,9 @@ def test_only_the_question_and_the_system_prompt_are_sent() -> None:
 
 
 def test_nothing_of_the_agent_changes() -> None:
-    heard: list[Event] = []
+    received: list[Event] = []
     agent, _ = agent_of("42", error("400 no"))
-    agent.subscribe(heard.append)
+    agent.subscribe(received.append)
     agent.steer("s")
     agent.follow_up("f")
     before = agent.state
@@ -104,7 +104,7 @@ def test_nothing_of_the_agent_changes() -> None:
     with pytest.raises(SideQueryError):
         agent.simple_prompt("q")
     assert agent.state == before
-    assert heard == []
+    assert received == []
     assert agent.has_queued_messages
 
 
@@ -183,7 +183,7 @@ def test_without_a_converter_it_raises() -> None:
 # --- events ----------------------------------------------------------------------------------------
 
 
-def test_events_of_every_attempt_are_told_on_the_callers_thread_and_only_of_messages() -> None:
+def test_events_of_every_attempt_come_on_the_callers_thread_and_only_for_messages() -> None:
     events: list[Event] = []
     threads: set[threading.Thread] = set()
 
@@ -259,7 +259,7 @@ def test_after_three_empty_answers_it_raises_and_shows_what_came() -> None:
     assert isinstance(caught.value.message, AssistantMessage)
 
 
-def test_a_failure_without_a_text_says_what_is_known() -> None:
+def test_a_failure_without_a_text_has_the_known_reason() -> None:
     agent, model = agent_of(error(" "))
     with pytest.raises(SideQueryError) as caught:
         agent.simple_prompt("q")

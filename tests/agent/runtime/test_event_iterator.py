@@ -37,14 +37,14 @@ def waits_for_abort(model: Any, context: AgentContext, options: StreamOptions) -
 
 
 def test_all_events_come_in_order_and_the_end_is_the_last() -> None:
-    told: list[Event] = []
+    received: list[Event] = []
     with agent_of([tool_call("echo", {"word": "x"})], "ok", tools=[echo]) as agent:
-        agent.subscribe(told.append)
+        agent.subscribe(received.append)
         events = list(agent.stream("hi"))
         assert story(events).startswith("agent_start turn_start ms:hi me:hi ms:A")
         assert [e.type for e in events].count("agent_end") == 1
         assert isinstance(events[-1], AgentEnd)
-        assert events == told
+        assert events == received
 
 
 def test_the_prompt_is_made_by_the_call() -> None:
@@ -137,7 +137,7 @@ def test_a_stream_in_a_cycle_of_references_aborts_its_run_when_it_is_collected()
         assert run.done
 
 
-def test_a_stream_collected_while_this_thread_holds_the_agents_lock_ties_no_knot(
+def test_a_stream_collected_while_this_thread_holds_the_agents_lock_does_not_deadlock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent.runtime.event_iterator, "_DROPPED_TIMEOUT", 0.05)
@@ -174,7 +174,7 @@ def test_ten_thousand_unread_deltas_hold_nothing_up() -> None:
 def test_closing_a_stream_aborts_no_other_run() -> None:
     with agent_of("one", "two") as agent:
         stream = agent.stream("first")
-        assert stream.run.wait(10)  # its end was told, but not read
+        assert stream.run.wait(10)  # its end was emitted, but not read
         second = agent.prompt("second")
         stream.close()
         assert second.result(10).stop == "end_turn"
@@ -294,9 +294,9 @@ def test_iterating_over_its_own_run_raises_at_once() -> None:
     with agent_of([tool_call("read")], "ok", tools=[read]) as mine:
         held.append(mine.stream("hi"))
         held[0].run.wait(10)
-        told = mine.state.messages[2]
-        assert told.is_error  # type: ignore[union-attr]
-        assert "RuntimeError" in told.text  # type: ignore[union-attr]
+        result = mine.state.messages[2]
+        assert result.is_error  # type: ignore[union-attr]
+        assert "RuntimeError" in result.text  # type: ignore[union-attr]
         held[0].close()
 
 

@@ -1,4 +1,4 @@
-"""What is queued for a run: what became of it, and what is told of the queues."""
+"""The queues of an agent: receipts, events and order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def queues(events: list[Event]) -> list[tuple[list[str], list[str]]]:
 # --- receipts --------------------------------------------------------------------------------------
 
 
-def test_a_receipt_says_in_which_turn_a_message_was_delivered() -> None:
+def test_a_receipt_has_the_turn_in_which_a_message_was_delivered() -> None:
     receipts: list[Receipt] = []
     with agent_of([tool_call("echo", {"word": "x"})], "two", "three", tools=[echo]) as agent:
 
@@ -104,7 +104,7 @@ def test_what_a_limit_or_an_abort_leaves_in_the_queue_stays_queued() -> None:
         assert (receipt.state, late.state) == ("delivered", "queued")
 
 
-def test_a_receipt_shows_what_it_says() -> None:
+def test_a_receipt_shows_its_state() -> None:
     inbox = Inbox("", "")
     receipt = inbox.steer(UserMessage("s"))
     assert repr(receipt) == "<Receipt queued>"
@@ -135,7 +135,7 @@ def test_each_of_many_receipts_from_many_threads_is_delivered_once() -> None:
 # --- updates of the queues -------------------------------------------------------------------------
 
 
-def test_the_queues_are_told_when_they_change_during_a_run() -> None:
+def test_a_change_of_the_queues_during_a_run_is_an_event() -> None:
     events: list[Event] = []
     with agent_of("one", "two") as agent:
 
@@ -153,25 +153,25 @@ def test_the_queues_are_told_when_they_change_during_a_run() -> None:
     assert {event.run_id for event in events} == {events[0].run_id}
 
 
-def test_a_change_is_told_at_once_while_a_tool_runs() -> None:
-    entered, told = threading.Event(), threading.Event()
+def test_a_change_is_announced_at_once_while_a_tool_runs() -> None:
+    entered, announced = threading.Event(), threading.Event()
 
     @tool
     def wait() -> str:
-        """Wait for the news."""
+        """Wait for the event."""
         entered.set()
-        return "heard" if told.wait(10) else "never told"
+        return "received" if announced.wait(10) else "never received"
 
     with agent_of([tool_call("wait")], "ok", "ok", tools=[wait]) as agent:
-        agent.subscribe(lambda event: told.set() if isinstance(event, QueueUpdate) else None)
+        agent.subscribe(lambda event: announced.set() if isinstance(event, QueueUpdate) else None)
         run = agent.prompt("hi")
         assert entered.wait(10)
         agent.follow_up("f")
         assert run.wait(10)
-    assert agent.state.messages[2].text == "heard"  # type: ignore[union-attr]
+    assert agent.state.messages[2].text == "received"  # type: ignore[union-attr]
 
 
-def test_what_was_queued_before_the_run_is_told_at_its_beginning() -> None:
+def test_messages_queued_before_the_run_are_announced_at_its_start() -> None:
     events: list[Event] = []
     with agent_of("one") as agent:
         agent.subscribe(events.append)
@@ -198,7 +198,7 @@ def test_clearing_an_empty_queue_is_no_change() -> None:
     assert inbox.take_change() is None
 
 
-def test_taking_a_message_back_is_told() -> None:
+def test_taking_a_message_back_is_an_event() -> None:
     events: list[Event] = []
 
     with agent_of([tool_call("hesitate")], "ok") as agent:

@@ -48,7 +48,7 @@ class Parking:
         until(lambda: self.parked == times)
 
     @property
-    def said(self) -> list[str]:
+    def story(self) -> list[str]:
         return [label(message) for message in self.agent.state.messages]
 
 
@@ -60,7 +60,7 @@ def test_an_answered_run_parks_instead_of_ending_and_goes_on_with_the_reply() ->
         assert made.agent.state.is_streaming
         assert made.agent.reply("and then?")
         made.until_parked(2)
-        assert made.said == ["hi", "A", "and then?", "A"]
+        assert made.story == ["hi", "A", "and then?", "A"]
         kinds = [event.type for event in made.events]
         at = kinds.index("agent_parked")
         assert kinds[at - 1 : at + 3] == ["turn_end", "agent_parked", "turn_start", "message_start"]
@@ -76,7 +76,7 @@ def test_an_abort_while_parked_ends_the_run_and_adds_no_message() -> None:
         made.agent.abort()
         result = run.result(2)
         assert (result.stop, result.text, result.error) == ("aborted", "one", "")
-        assert made.said == ["hi", "A"]
+        assert made.story == ["hi", "A"]
         assert made.agent.wait_for_idle(2)
 
 
@@ -93,7 +93,7 @@ def test_a_reply_before_the_run_has_parked_is_used_where_it_parks() -> None:
         assert not made.agent.reply("too many")
         go.set()
         made.until_parked(2)
-        assert made.said == ["hi", "A", "early", "A"]
+        assert made.story == ["hi", "A", "early", "A"]
 
 
 def test_there_is_one_place_for_a_reply() -> None:
@@ -108,12 +108,12 @@ def test_there_is_one_place_for_a_reply() -> None:
         assert entered.wait(10)
         assert [made.agent.reply("a"), made.agent.reply("b")] == [True, False]
         go.set()
-        until(lambda: made.said == ["hi", "A", "a", "A"])
+        until(lambda: made.story == ["hi", "A", "a", "A"])
 
 
 def test_a_reply_needs_a_run_that_parks() -> None:
     with Parking("one") as made:
-        assert not made.agent.reply("nobody there")
+        assert not made.agent.reply("no one there")
         run = made.agent.prompt("hi")
         made.until_parked()
         made.agent.abort()
@@ -139,7 +139,7 @@ def test_a_reply_that_its_run_does_not_come_to_never_reaches_the_next() -> None:
         assert made.agent.prompt("hi").result(10).stop == "error"
         made.agent.prompt("again")
         made.until_parked()
-        assert made.said == ["hi", "A!", "again", "A"]
+        assert made.story == ["hi", "A!", "again", "A"]
 
 
 def test_an_error_and_a_limit_end_the_run_without_parking() -> None:
@@ -151,7 +151,7 @@ def test_an_error_and_a_limit_end_the_run_without_parking() -> None:
         assert made.parked == 0
 
 
-def test_a_prompt_while_parked_is_refused_and_says_what_to_use() -> None:
+def test_a_prompt_while_parked_is_refused_with_what_to_use_instead() -> None:
     with Parking("one") as made:
         made.agent.prompt("hi")
         made.until_parked()
@@ -166,7 +166,7 @@ def test_what_is_queued_while_it_is_parked_wakes_it_too(way: str) -> None:
         made.until_parked()
         receipt = getattr(made.agent, way)("queued")
         made.until_parked(2)
-        assert made.said == ["hi", "A", "queued", "A"]
+        assert made.story == ["hi", "A", "queued", "A"]
         assert (receipt.state, receipt.turn) == ("delivered", 2)
 
 
@@ -175,7 +175,7 @@ def test_queued_messages_are_sent_before_it_parks() -> None:
         made.agent.follow_up("f")
         made.agent.prompt("hi")
         made.until_parked()
-        assert made.said == ["hi", "A", "f", "A"]
+        assert made.story == ["hi", "A", "f", "A"]
 
 
 def test_a_reply_may_be_a_message() -> None:

@@ -54,26 +54,26 @@ def update() -> MessageUpdate:
 
 
 class Clock:
-    """Waits for a place in the queue that take no time: each one is noted, and ends as told."""
+    """Waits for a place in the queue that take no time; each is recorded and returns what `on_wait` does."""
 
-    def __init__(self, on_wait: Callable[[threading.Semaphore], bool] = lambda room: False) -> None:
+    def __init__(self, on_wait: Callable[[threading.Semaphore], bool] = lambda slots: False) -> None:
         self.waits: list[float] = []
         self._on_wait = on_wait
 
-    def __call__(self, room: threading.Semaphore, seconds: float) -> bool:
+    def __call__(self, slots: threading.Semaphore, seconds: float) -> bool:
         self.waits.append(seconds)
-        return self._on_wait(room)
+        return self._on_wait(slots)
 
 
 # --- order and threads -----------------------------------------------------------------------------
 
 
 def test_events_come_in_order_on_a_thread_of_their_own() -> None:
-    heard: list[Event] = []
+    received: list[Event] = []
     names: set[str] = set()
 
     def note(event: Event) -> None:
-        heard.append(event)
+        received.append(event)
         names.add(threading.current_thread().name)
 
     with agent_of(long_answer(), name="q") as agent:
@@ -81,7 +81,7 @@ def test_events_come_in_order_on_a_thread_of_their_own() -> None:
         agent.subscribe(everything.append)
         subscription = agent.subscribe(note, queue=4)
         agent.run("hi")
-    assert heard == everything
+    assert received == everything
     assert names == {"agent-subscriber-q"}
     assert subscription.dropped == 0
 
@@ -117,12 +117,12 @@ def test_closing_delivers_what_is_queued_and_ends_the_thread() -> None:
 
 
 def test_closing_from_inside_a_run_ends_the_threads_too() -> None:
-    heard: list[Event] = []
+    received: list[Event] = []
     agent = agent_of(long_answer())
     agent.subscribe(lambda event: agent.close() if isinstance(event, MessageUpdate) else None)
-    agent.subscribe(heard.append, queue=4)
+    agent.subscribe(received.append, queue=4)
     agent.prompt("hi")
-    until(lambda: heard and isinstance(heard[-1], AgentEnd))
+    until(lambda: received and isinstance(received[-1], AgentEnd))
     until(lambda: threads() == 0)
 
 
@@ -151,15 +151,15 @@ def test_ending_the_subscription_ends_its_thread_and_delivers_nothing_more() -> 
 def test_a_forgotten_agent_takes_the_threads_of_its_subscribers_with_it() -> None:
     def made() -> weakref.ref[Agent]:
         agent = agent_of("ok")
-        heard: list[Event] = []
+        received: list[Event] = []
 
         def note(event: Event) -> None:  # holds the agent, as a screen would
-            heard.append(event)
+            received.append(event)
             assert agent.name == ""
 
         agent.subscribe(note, queue=4)
         agent.run("hi")
-        until(lambda: len(heard) and isinstance(heard[-1], AgentEnd))
+        until(lambda: len(received) and isinstance(received[-1], AgentEnd))
         return weakref.ref(agent)
 
     dead = made()
@@ -193,17 +193,17 @@ def test_it_counts_as_inside_the_run_like_any_subscriber() -> None:
     assert len(raised) == 1
 
 
-def test_one_that_raises_is_logged_and_hears_the_rest(caplog: pytest.LogCaptureFixture) -> None:
-    heard: list[Event] = []
+def test_one_that_raises_is_logged_and_gets_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    received: list[Event] = []
 
     def broken(event: Event) -> None:
-        heard.append(event)
+        received.append(event)
         raise SystemExit(1)
 
     with caplog.at_level(logging.ERROR, "agent"), agent_of("ok") as agent:
         agent.subscribe(broken, queue=4)
         assert agent.run("hi").stop == "end_turn"
-    assert_events_balance(heard)
+    assert_events_balance(received)
     assert "a subscriber failed on agent_end" in caplog.text
 
 
@@ -223,30 +223,30 @@ def test_streaming_events_are_dropped_and_counted_while_control_events_all_arriv
 
         agent.subscribe(release)
         agent.run("hi")
-    heard = [event.type for event in held.events if not isinstance(event, MessageUpdate)]
-    assert heard == [event.type for event in everything if not isinstance(event, MessageUpdate)]
+    received = [event.type for event in held.events if not isinstance(event, MessageUpdate)]
+    assert received == [event.type for event in everything if not isinstance(event, MessageUpdate)]
     assert held.events == [event for event in everything if event in held.events]
     assert end.dropped == len(everything) - len(held.events)
     assert end.dropped >= DELTAS - 30
 
 
 def test_without_dropping_the_run_waits_for_a_slow_reader_and_nothing_is_lost() -> None:
-    heard: list[Event] = []
+    received: list[Event] = []
     tick = threading.Semaphore(0)
 
     def slow(event: Event) -> None:
         assert tick.acquire(timeout=10)
-        heard.append(event)
+        received.append(event)
 
     with agent_of(long_answer(40)) as agent:
         end = agent.subscribe(slow, queue=1)
         run = agent.prompt("hi")
-        while not run.done or not heard or not isinstance(heard[-1], AgentEnd):
+        while not run.done or not received or not isinstance(received[-1], AgentEnd):
             tick.release()
             run.wait(0.001)
         tick.release(5)
     assert end.dropped == 0
-    assert sum(isinstance(event, MessageUpdate) for event in heard) == 40
+    assert sum(isinstance(event, MessageUpdate) for event in received) == 40
 
 
 def test_a_control_event_waits_five_seconds_for_a_place_and_is_then_dropped_and_logged(
@@ -307,9 +307,9 @@ def test_a_reader_that_comes_back_is_waited_for_again() -> None:
 def test_a_place_that_becomes_free_while_the_run_waits_is_taken() -> None:
     held = Held()
 
-    def free(room: threading.Semaphore) -> bool:
+    def free(slots: threading.Semaphore) -> bool:
         held.go.set()
-        return room.acquire(timeout=10)
+        return slots.acquire(timeout=10)
 
     queued = QueuedSubscriber(held, 1, wait=Clock(free))
     for _ in range(20):
