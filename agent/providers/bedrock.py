@@ -1,9 +1,9 @@
-"""Amazon Bedrock's OpenAI-compatible address: Chat Completions in a region, with a key or a signature.
+"""Amazon Bedrock's OpenAI-compatible endpoint: Chat Completions in a region, with a key or a signature.
 
-A Bedrock API key (`AWS_BEARER_TOKEN_BEDROCK`, or what `get_api_key` gives) goes out as a bearer token.
+A Bedrock API key (`AWS_BEARER_TOKEN_BEDROCK`, or the result of `get_api_key`) is sent as a bearer token.
 Without one the request is signed with the credentials that AWS's own tools would use (environment, profile,
 role), by botocore from the extra `[bedrock]`. Bedrock's other formats answer in binary frames and are not
-spoken.
+supported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Headers = Callable[[str], Mapping[str, str]]
 
 
 def region() -> str:
-    """The region of the environment; raises ConfigurationError, which names the variables, without one."""
+    """The region from the environment; raises ConfigurationError that names the variables."""
     for variable in _REGION_VARIABLES:
         if value := os.environ.get(variable, "").strip():
             return value
@@ -30,20 +30,20 @@ def region() -> str:
 
 
 def bedrock_url() -> str:
-    """The base URL in that region."""
+    """The base URL in the region of the environment."""
     return f"https://bedrock-runtime.{region()}.amazonaws.com/openai/v1"
 
 
-def signed(model: Model, url: str, headers: Headers, body: bytes) -> Headers:
-    """The headers with a signature of the request where there is no key; made anew for every attempt."""
+def with_signature(model: Model, url: str, headers: Headers, body: bytes) -> Headers:
+    """The headers; for Bedrock without a key, signed at each attempt."""
     if model.provider != BEDROCK:
         return headers
 
-    def make(key: str) -> Mapping[str, str]:
-        made = headers(key)
-        return made if key else {**made, **_signature(url, body)}
+    def signed(key: str) -> Mapping[str, str]:
+        plain = headers(key)
+        return plain if key else {**plain, **_signature(url, body)}
 
-    return make
+    return signed
 
 
 def _signature(url: str, body: bytes) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How a model's `compat` overrides what is known of its server, flag by flag."""
+"""Applies the flags of `Model.compat` over those known for its server."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agent.errors import ConfigurationError
 Flags = TypeVar("Flags")
 
 
-def overridden(
-    found: Flags, compat: Mapping[str, Any] | None, api: str, choices: Mapping[str, tuple[str, ...]]
+def with_overrides(
+    detected: Flags, compat: Mapping[str, Any] | None, api: str, choices: Mapping[str, tuple[str, ...]]
 ) -> Flags:
-    """The flags (a dataclass) with those of `compat` over them, named in snake_case or camelCase.
+    """The detected flags (a dataclass), replaced by those of `compat`, which are in snake_case or camelCase.
 
-    Raises ConfigurationError for an unknown flag, naming near ones, and for a value that `choices` does not
-    list for a flag.
+    Raises ConfigurationError for an unknown flag, naming similar ones, and for a value that `choices` does
+    not list for a flag.
     """
     if not compat:
-        return found
-    known: Any = found
+        return detected
+    known: Any = detected
     names = [flag.name for flag in fields(known)]
     given: dict[str, Any] = {}
     for written, value in compat.items():

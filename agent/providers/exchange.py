@@ -1,93 +1,126 @@
-"""The frame around each wire format's stream function: key, payload hook, request, failures as events."""
+"""One request and its answer, as far as all wire formats are the same.
+
+A wire format is a `WireFormat`, made of the few functions in which formats differ.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from agent.errors import AgentError
 from agent.models import Model
-from agent.providers.bedrock import signed
-from agent.providers.endpoint import api_key
-from agent.providers.history_transform import to_json
-from agent.providers.http.client import ProviderError, SseResponse, post_sse
-from agent.providers.refused_content import Remedy, remedy_for, remember, without_refused
+from agent.providers.bedrock import with_signature
+from agent.providers.credentials import api_key
+from agent.providers.history_transform import to_json, tool_names, wire_name
+from agent.providers.http.client import ProviderError, post_sse
+from agent.providers.refused_content import Retry, remember, retry_without, without_refused
 from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
+from agent.usage import ModelCost
 
 logger = logging.getLogger("agent")
 
-
-@dataclass(slots=True)
-class Exchange:
-    """One request and how its answer is read; `headers` and `first_error` are as `post_sse` takes them."""
-
-    url: str
-    headers: Callable[[str], Mapping[str, str]]
-    body: bytes
-    first_error: Callable[[str], str | None]
-    decode: Callable[[SseResponse], Iterator[StreamEvent]]
+Headers: TypeAlias = Callable[[str], Mapping[str, str]]
+"""The request headers for an API key."""
 
 
-Prepare = Callable[[AgentContext, StreamOptions], Exchange]
+@dataclass(frozen=True, slots=True)
+class WireFormat:
+    """The functions of one wire format, and what they make together.
 
-
-def exchange(
-    model: Model, context: AgentContext, options: StreamOptions, prepare: Prepare
-) -> Iterator[StreamEvent]:
-    """The events of an answer. Never raises: whatever fails is the `StreamError` at the end.
-
-    `prepare` gets the options with the key in them. What the server refuses for ever, an image say, is left
-    out of a second request (see `agent.providers._refused`); `on_retry` and a warning in the log tell of it.
+    - `encode(model, context, options, names)`: the JSON body and the headers. `names` maps the tools' names
+      to those on the wire. Raises ConfigurationError.
+    - `url(model, options)`: where the request goes.
+    - `output_schema(model, context, options)`: `options.output_schema` as the request carries it, or None.
+    - `decode(payloads, cost, names, expect_end)`: see `agent.providers.decoder`.
+    - `first_error(payload)`: see `agent.providers.http.client`.
+    - `tool_name(name)`: a tool's name in the characters that the servers accept.
     """
-    try:
-        options = replace(options, api_key=api_key(model, options))
-        context = replace(context, messages=without_refused(context.messages, model))
-        request = prepare(context, options)
+
+    encode: Callable[[Model, AgentContext, StreamOptions, Mapping[str, str]], tuple[bytes, Headers]]
+    url: Callable[[Model, StreamOptions], str]
+    output_schema: Callable[[Model, AgentContext, StreamOptions], Mapping[str, Any] | None]
+    decode: Callable[
+        [Iterable[str], ModelCost | None, Mapping[str, str], Callable[[float], object]], Iterator[StreamEvent]
+    ]
+    first_error: Callable[[str], str | None]
+    tool_name: Callable[[str], str] = wire_name
+
+    def stream(self, model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
+        """The model's answer, event by event. Never raises: a failure is the `StreamError` at the end.
+
+        When the server refuses an image or a signed block for good, the request is sent once more without it
+        (see `agent.providers.refused_content`); `on_retry` is called and a warning logged.
+        """
         try:
-            yield from _answer(request, model, options)
+            options = replace(options, api_key=api_key(model, options))
+            context = replace(context, messages=without_refused(context.messages, model))
+            names = tool_names(context.tools, self.tool_name)
+            body, headers = self.encode(model, context, options, names)
+            try:
+                yield from self._answer(model, options, names, body, headers)
+            except ProviderError as failure:
+                retry = retry_without(failure, context.messages, model, len(body))
+                if retry is None:
+                    raise
+                _report(options, model, f"{failure}; asked again without the {retry.dropped}")
+                context = replace(context, messages=retry.messages)
+                body, headers = self.encode(model, context, options, names)
+                answer = self._answer(model, options, names, body, headers)
+                yield from _remembered(answer, retry, model)
         except ProviderError as failure:
-            remedy = remedy_for(failure, context.messages, model, len(request.body))
-            if remedy is None:
-                raise
-            _tell(options, model, f"{failure}; asked again without the {remedy.lacks}")
-            request = prepare(replace(context, messages=remedy.messages), options)
-            yield from _remembered(_answer(request, model, options), remedy, model)
-    except ProviderError as failure:
-        yield StreamError(str(failure), "aborted" if failure.aborted else "error")
-    except Exception as error:
-        if not isinstance(error, AgentError):
-            logger.exception("a request to %s/%s could not be made", model.provider, model.id)
-        yield StreamError(str(error) or type(error).__name__)
+            yield StreamError(str(failure), "aborted" if failure.aborted else "error")
+        except Exception as error:
+            if not isinstance(error, AgentError):
+                logger.exception("a request to %s/%s could not be made", model.provider, model.id)
+            yield StreamError(str(error) or type(error).__name__)
+
+    def build_request(self, model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
+        """The body of the request as JSON data: exactly what `stream` sends, before `options.on_payload`.
+
+        Raises ConfigurationError for compat flags the format does not know and for wrong server tools.
+        """
+        body, _ = self.encode(model, context, options, tool_names(context.tools, self.tool_name))
+        request: dict[str, Any] = json.loads(body)
+        return request
+
+    def takes_schema(self, model: Model, context: AgentContext, options: StreamOptions) -> bool:
+        """True when this request would carry the schema of the answer."""
+        return self.output_schema(model, context, options) is not None
+
+    def _answer(
+        self, model: Model, options: StreamOptions, names: Mapping[str, str], body: bytes, headers: Headers
+    ) -> Iterator[StreamEvent]:
+        """The events of one request; raises ProviderError when it is refused before the first event."""
+        body = _after_hook(body, model, options)
+        url = self.url(model, options)
+        own_names = {wire: name for name, wire in names.items()}
+        with post_sse(
+            url,
+            with_signature(model, url, headers, body),
+            body,
+            options=options,
+            provider=model.provider,
+            first_error=self.first_error,
+        ) as response:
+            for event in self.decode(response, model.cost, own_names, response.expect_end):
+                if isinstance(event, StreamError):
+                    event.error_message = response.clean(event.error_message)
+                yield event
 
 
-def _answer(request: Exchange, model: Model, options: StreamOptions) -> Iterator[StreamEvent]:
-    """The events of one request; a ProviderError if it is refused before the first."""
-    body = _after_hook(request.body, model, options)
-    with post_sse(
-        request.url,
-        signed(model, request.url, request.headers, body),
-        body,
-        options=options,
-        provider=model.provider,
-        first_error=request.first_error,
-    ) as events:
-        for event in request.decode(events):
-            if isinstance(event, StreamError):
-                event.error_message = events.clean(event.error_message)
-            yield event
-
-
-def _remembered(events: Iterator[StreamEvent], remedy: Remedy, model: Model) -> Iterator[StreamEvent]:
-    """The events; once the first shows that the remedy helped, it is kept for later requests."""
+def _remembered(events: Iterator[StreamEvent], retry: Retry, model: Model) -> Iterator[StreamEvent]:
+    """The events. When the first is no error, later requests leave the same content out at once."""
     for number, event in enumerate(events):
         if number == 0 and not isinstance(event, StreamError):
-            remember(remedy, model)
+            remember(retry, model)
         yield event
 
 
-def _tell(options: StreamOptions, model: Model, text: str) -> None:
+def _report(options: StreamOptions, model: Model, text: str) -> None:
     logger.warning("%s/%s: %s", model.provider, model.id, text)
     if options.on_retry is not None:
         try:
@@ -97,7 +130,7 @@ def _tell(options: StreamOptions, model: Model, text: str) -> None:
 
 
 def _after_hook(body: bytes, model: Model, options: StreamOptions) -> bytes:
-    """The body as `on_payload` leaves it."""
+    """The body after `options.on_payload`."""
     if options.on_payload is None:
         return body
     payload = json.loads(body)

@@ -1,9 +1,9 @@
-"""A history made fit for a target model, before a wire format spells it.
+"""Adapts a history to the model that it is sent to, before a wire format encodes it.
 
-Two halves. `arrange` decides which messages go out, in which order and under which call ids; it reads no text
-and is repeated for every request. The `*_blocks` functions decide what one message says to the target; a wire
-format calls them once per message and keeps the encoded bytes, keyed by the target and the call ids (see
-`agent.messages.encoded_once`), so that a request costs what is new in it.
+`arrange` decides which messages are sent, in which order and under which call ids. It reads no text and runs
+for every request. The `*_blocks` functions decide which blocks of one message are sent. A wire format calls
+them once per message and keeps the encoded bytes, keyed by the model and the call ids (see
+`agent.messages.encoded_once`), so a request encodes only new messages.
 
 Nothing here changes a stored message.
 """
@@ -35,20 +35,20 @@ from agent.messages import (
 from agent.models import Model
 
 Placed: TypeAlias = tuple[UserMessage | AssistantMessage | ToolResultMessage, tuple[str, ...]]
-"""A message and the call ids it bears on the wire: an assistant's calls in order, the one id of a result."""
+"""A message and its call ids on the wire: those of an answer's calls in order, or the one id of a result."""
 
-ID_LIMIT = 64  # what Anthropic, and OpenAI for each half of a Responses id, accept
-NAME_LIMIT = 64  # tool names: OpenAI, Anthropic and Google agree
+ID_LIMIT = 64  # of Anthropic, and of OpenAI for each half of a Responses id
+NAME_LIMIT = 64  # of OpenAI, Anthropic and Google for tool names
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 NO_RESULT = "No result provided"
 _IMAGE_LEFT_OUT = "[An image was left out here: this model cannot see images.]"
 _RESULT_IMAGE_LEFT_OUT = "[The tool returned an image, left out here: this model cannot see images.]"
-# A bracketed sentence, so that no model takes it for something the tool printed.
+# In brackets, so that no model takes it for output of the tool.
 _NO_OUTPUT = "[The tool finished and there was no output.]"
 _FAILED_NO_OUTPUT = "[The tool failed and there was no output.]"
 
-_UNSTATED = Model("", "", "").max_tokens
+_DEFAULT_LIMIT = Model("", "", "").max_tokens
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -61,16 +61,16 @@ def legal_id(raw: str) -> str:
 
 
 def wire_name(name: str) -> str:
-    """The tool name in the alphabet all providers accept; a model's invention must not spoil the history."""
+    """The tool name in the characters that all providers accept, also for a name that a model invented."""
     return _ILLEGAL.sub("_", name)[:NAME_LIMIT] or "tool"
 
 
-def tool_names(tools: Iterable[Any], spell: Callable[[str], str] = wire_name) -> dict[str, str]:
-    """By a tool's own name the one on the wire; they differ where the own one has illegal characters."""
+def tool_names(tools: Iterable[Any], encode: Callable[[str], str] = wire_name) -> dict[str, str]:
+    """Maps each tool's name to a unique name on the wire, in legal characters."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for tool in tools:
-        wire = base = spell(tool.name)
+        wire = base = encode(tool.name)
         number = 2
         while wire in taken:
             wire, number = f"{base[:56]}_{number}", number + 1
@@ -80,8 +80,8 @@ def tool_names(tools: Iterable[Any], spell: Callable[[str], str] = wire_name) ->
 
 
 def stated_limit(model: Model) -> int | None:
-    """The model's output limit in tokens, if stated; the default is a guess, and a server may refuse it."""
-    return None if model.max_tokens == _UNSTATED else model.max_tokens
+    """The model's output limit in tokens; None for the default, which is a guess that a server may refuse."""
+    return None if model.max_tokens == _DEFAULT_LIMIT else model.max_tokens
 
 
 def arrange(
@@ -89,12 +89,11 @@ def arrange(
 ) -> list[Placed]:
     """The messages to send, in order, each with its ids on the wire.
 
-    Turns that failed or were aborted are left out, with the results of their calls. Each result stands
-    directly after the turn that asked for it, in the order of the calls, whatever came in between; a call
-    without a result gets one that says so; a result without its call is dropped. Ids are unique: the first
-    use of one goes through `wire_id` alone, later ones get a number that depends on what came before only,
-    so the bytes of a prefix never change. `wire_id` must be a pure function that lives as long as the
-    program (it is a cache key) and keep its output within `limit` characters.
+    Answers that failed or were aborted are left out, with the results of their calls. Each result directly
+    follows the answer that called, in the order of the calls. A call without a result gets one that says so.
+    A result without its call is dropped. Ids are unique: the first use of an id is `wire_id(id)`, later ones
+    get a number that depends only on the messages before, so the bytes of a prefix never change. `wire_id`
+    must be a pure module-level function (it is a cache key) with results of at most `limit` characters.
     """
     return _Arrangement(wire_id, limit).of(messages)
 
@@ -106,9 +105,9 @@ class _Arrangement:
         self._wire_id = wire_id
         self._limit = limit
         self._placed: list[Placed | None] = []
-        # The last number given to each id; an id is in use when it is a key.
+        # The ids in use, each with the last number that was appended to it.
         self._used: dict[str, int] = {}
-        # By the id in the history: where the results of the latest turn that used it belong.
+        # By the id in the history: the positions for the results of the latest answer that used it.
         self._open: dict[str, deque[int]] = {}
         self._unanswered: dict[int, tuple[AssistantMessage, int, str]] = {}
 
@@ -173,19 +172,19 @@ def _missing_result(turn: AssistantMessage, number: int) -> ToolResultMessage:
     return result
 
 
-# --- what one message says to the target ---------------------------------------------------------------
+# --- which blocks of one message ---------------------------------------------------------------
 
 
 def assistant_blocks(
     message: AssistantMessage, model: Model, signed_blanks: bool = False
 ) -> list[AssistantBlock]:
-    """The blocks of a turn as the target may see them; blank texts are left out.
+    """The blocks of an answer for the model; blank texts are left out.
 
-    With `signed_blanks` the same model gets back a blank text that bears its signature.
+    With `signed_blanks` a blank text with a signature is kept for the model that made it.
 
-    Signed thinking stays as it is within one provider and wire format, which issued the signature; redacted
-    thinking only for the same model. Other thinking becomes plain text without tags, which models would
-    imitate. A server block another provider can't read is its display text, or nothing.
+    Signed thinking is kept for the provider and wire format that signed it, redacted thinking for the same
+    model only. Other thinking becomes plain text, without tags, which models would imitate. For another
+    provider a server block becomes its display text, or nothing.
     """
     same_provider = message.provider == model.provider and message.api == model.api
     same_model = same_provider and message.model == model.id
@@ -219,7 +218,7 @@ def user_blocks(message: UserMessage, model: Model) -> list[UserBlock]:
 def result_blocks(message: ToolResultMessage, model: Model) -> list[UserBlock]:
     """The text and image blocks of a tool result, its meta as the last text; never empty.
 
-    A result that holds nothing says so in words, for servers refuse an empty one and models wonder about it.
+    An empty result becomes a sentence that says so: servers refuse an empty one.
     """
     blocks = list(_visible(message.content, model, _RESULT_IMAGE_LEFT_OUT))
     meta = _text(render_meta(message.meta))
@@ -231,7 +230,7 @@ def result_blocks(message: ToolResultMessage, model: Model) -> list[UserBlock]:
 
 
 def _visible(content: Sequence[UserBlock], model: Model, note: str) -> Iterator[UserBlock]:
-    """The blocks without blank texts; a run of images the model can't see is one note."""
+    """The blocks without blank texts; consecutive images that the model can't see become one note."""
     in_images = False
     for block in content:
         if isinstance(block, ImageContent):
@@ -251,7 +250,7 @@ def _thinking(block: ThinkingContent, same_provider: bool, same_model: bool) -> 
     if block.redacted:
         return block if same_model else None
     text = clean(block.thinking)
-    # A signature vouches for exactly this text: when the text has to change, it goes.
+    # The signature is valid for exactly this text.
     if block.signature and same_provider and text == block.thinking:
         return block
     if not text.strip():
@@ -268,11 +267,11 @@ def _unsigned(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, call.arguments)
 
 
-# --- strings and JSON fit for the wire -------------------------------------------------------------------
+# --- text and JSON for the wire -------------------------------------------------------------------
 
 
 def clean(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 can't carry; two halves that meet are joined."""
+    """The text without lone surrogates, which UTF-8 can't encode; adjacent halves of a pair are joined."""
     if text.isascii():
         return text
     try:
@@ -286,7 +285,7 @@ _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", 
 
 
 def to_json_text(value: Any) -> str:
-    """Compact JSON without lone surrogates; numbers JSON has no word for (NaN, Infinity) become null."""
+    """Compact JSON without lone surrogates; NaN and Infinity become null."""
     try:
         text = _dumps(value)
     except ValueError:

@@ -1,7 +1,7 @@
-"""How many and how large images one request may hold; the oldest give way to a note when it is too much.
+"""Limits the number and the size of the images in one request; a note replaces each image that is left out.
 
-The stored history keeps them all: what is left out is decided anew for each request, from the messages alone,
-and in steps, so that the beginning of a conversation (which servers cache) rarely changes.
+The stored history keeps all images. Which ones are left out is decided for each request, from the messages
+alone and in steps, so that the beginning of a conversation, which servers cache, rarely changes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from agent.providers.image_size import image_size
 
 @dataclass(frozen=True, slots=True)
 class ImageBudget:
-    """What a server takes: images per request, their base64 text together, and the longest side in pixels.
+    """A server's limits: images per request, characters of base64 together, longest side in pixels.
 
-    With more images than `crowd`, none may have a side above `crowd_side`. 0 stands for no limit.
+    With more images than `crowd`, none may have a side above `crowd_side`. 0 means no limit.
     """
 
     count: int
@@ -29,7 +29,7 @@ class ImageBudget:
     crowd_side: int = 0
 
 
-# What the body of a request needs besides its images: two million tokens of text are about as much.
+# The part of the body that is left for everything else: about two million tokens of text.
 _TEXT = 8_000_000
 
 # https://platform.claude.com/docs/en/build-with-claude/vision (General limits, 2026-03): 600 images, 100 for
@@ -49,24 +49,25 @@ _BY_FORMAT: Mapping[str, ImageBudget] = {
     "google-generative-ai": _GEMINI,
 }
 _CLAUDE_API = "anthropic-messages"
-# Leaving out this part of a budget at once keeps the beginning of the conversation as it is for a while.
+# One step leaves out a quarter of the budget, so that the conversation's beginning stays the same for a
+# while.
 _STEPS = 4
 
 
 def image_budget(model: Model) -> ImageBudget:
-    """The budget of the model's server. Claude has the same limits behind any format."""
+    """The budget for the model. Claude has the same limits in every wire format."""
     if model.api == _CLAUDE_API or "claude" in model.id.lower():
         return _CLAUDE_200K if model.context_window <= 200_000 else _CLAUDE
     return _BY_FORMAT.get(model.api, _OPENAI)
 
 
 def within_budget(messages: Sequence[Message], model: Model) -> Sequence[Message]:
-    """The messages, with a note in place of each image that the request has no room for.
+    """The messages, with a note in place of each image that exceeds the budget.
 
-    The same sequence when all fit. First go images with too long a side, then the oldest until number and
-    size fit, then those too large for a request of many.
+    The same sequence when all images fit. Left out are, in this order: images with too long a side, the
+    oldest until number and size fit, and images too large for a request of many.
     """
-    if not model.supports_images:  # they are left out anyway
+    if not model.supports_images:  # all are left out elsewhere
         return messages
     images = [(place, image) for place, m in enumerate(messages) for image in images_of(m)]
     if not images:
@@ -87,7 +88,7 @@ def within_budget(messages: Sequence[Message], model: Model) -> Sequence[Message
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One image of a message: its place in the content, the length of its base64 text, its size if known."""
+    """One image of a message: its index in the content, characters of base64, size (0: unknown)."""
 
     index: int
     chars: int
@@ -136,7 +137,7 @@ def _noted(content: Iterable[Any], notes: Mapping[int, str]) -> Iterator[Any]:
         last = note
 
 
-# --- what gives way --------------------------------------------------------------------------------------
+# --- what is left out --------------------------------------------------------------------------------------
 
 _Placed = tuple[int, Image]
 
@@ -160,7 +161,7 @@ def _split(images: list[_Placed], fits: Callable[[Image], bool]) -> tuple[list[_
 
 
 def _oldest_over(limit: int, amounts: Sequence[int]) -> int:
-    """How many of the oldest have to go so that the rest is within the limit."""
+    """How many of the oldest have to be left out so that the rest is within the limit."""
     excess = sum(amounts) - limit
     if excess <= 0:
         return 0

@@ -1,4 +1,4 @@
-"""What OpenAI's two formats share: where a request goes and with which credentials, there and on Azure.
+"""The URL and the credentials of OpenAI's two formats, at OpenAI and on Azure.
 
 Azure serves both formats for a `Model(deployment, api, "azure", base_url)`. The base URL may be
 
@@ -7,7 +7,7 @@ Azure serves both formats for a `Model(deployment, api, "azure", base_url)`. The
 - the same with a version of its own, `...?api-version=preview`: kept as it is;
 - with a dated version, `...?api-version=2024-10-21`, which only the older addresses know: requests go to
   `/openai/deployments/DEPLOYMENT/chat/completions` and `/openai/responses`;
-- a gateway's address that ends in a version, a deployment or the whole path: only the path is completed.
+- a gateway's address that ends in a version, a deployment or the whole path: only the rest is added.
 
 A key is sent as the `api-key` header, a token of Entra ID (`get_api_key` may return one) as a bearer token.
 """
@@ -37,7 +37,7 @@ _CACHE_KEY_LIMIT = 64  # OpenAI's for prompt_cache_key
 
 
 def openai_url(model: Model, path: str) -> str:
-    """The URL of `path` at the model's server; raises ConfigurationError where Azure's lacks its version."""
+    """The URL of `path`; raises ConfigurationError for an Azure deployment without a version."""
     if model.provider != AZURE:
         return endpoint(model, path)
     base, _, query = base_url(model).partition("?")
@@ -56,7 +56,7 @@ def openai_url(model: Model, path: str) -> str:
 
 
 def _azure_root(base: str, path: str, deployment: str, dated: bool) -> str:
-    """What stands before the path; a base URL that is more than the resource's already is that."""
+    """The base of the URL on Azure; a base URL that already names a version or a deployment is kept."""
     if _VERSION_AT_END.search(base) or _DEPLOYMENT.search(base):
         return base
     root = base.removesuffix("/openai") + "/openai"
@@ -66,7 +66,7 @@ def _azure_root(base: str, path: str, deployment: str, dated: bool) -> str:
 
 
 def openai_credentials(model: Model, key: str) -> dict[str, str]:
-    """The header that bears the key; none without a key."""
+    """The header with the key; none without a key."""
     if not key:
         return {}
     if model.provider == AZURE and not _WEB_TOKEN.match(key):
@@ -75,5 +75,5 @@ def openai_credentials(model: Model, key: str) -> dict[str, str]:
 
 
 def prompt_cache_key(options: StreamOptions) -> str:
-    """The session, as far as the field takes it: requests of one session meet the same cache."""
+    """The session id, cut to the length that OpenAI accepts: requests with one key share a cache."""
     return options.session_id[:_CACHE_KEY_LIMIT]

@@ -1,7 +1,7 @@
-"""Schemas of answers for the servers that compile them: these refuse much that JSON Schema knows.
+"""Schemas of answers for servers that compile them and support a part of JSON Schema only.
 
-What is only a bound on a value (a minimum, a pattern) moves into the description: the answer is validated by
-whoever asked anyway. A schema whose form the server can't express is not sent at all.
+A constraint on a value (a minimum, a pattern) moves into the description: the caller validates the answer
+anyway. A schema whose structure the server does not support is not sent at all.
 """
 
 from __future__ import annotations
@@ -13,84 +13,86 @@ from typing import Any
 
 OUTPUT_NAME = "final_answer"  # a label; OpenAI's formats want one
 
-# Models of OpenAI that answer 400 to a schema: those before GPT-4o of August 2024, the first of o1, and the
-# `pro` ones from GPT-5.2 on.
+# Models of OpenAI that answer 400 to a schema: those before GPT-4o of August 2024, the first of o1, and `pro`
+# from GPT-5.2 on.
 _NO_SCHEMAS = re.compile(
     r"gpt-3|gpt-4(?:-|\Z)|gpt-4o-2024-05-13|chatgpt-4o|o1-(?:mini|preview)|gpt-\d+\.\d+-pro"
 )
 
-_FORM = frozenset(("type", "properties", "required", "items", "anyOf", "enum", "$ref", "$defs"))
-_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_OF_OTHERS = ("minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems")
-_BOUNDS = frozenset((*_OF_NUMBERS, *_OF_OTHERS, "default", "examples", "deprecated"))
-_SAID_OTHERWISE = frozenset(
-    ("title", "description", "discriminator", "const", "oneOf", "additionalProperties")
-)
-# What Anthropic compiles at most in one request.
-_MOST_OPTIONAL, _MOST_UNIONS = 24, 16
+_STRUCTURE = frozenset(("type", "properties", "required", "items", "anyOf", "enum", "$ref", "$defs"))
+_ON_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_ON_OTHERS = ("minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems")
+_CONSTRAINTS = frozenset((*_ON_NUMBERS, *_ON_OTHERS, "default", "examples", "deprecated"))
+_REWRITTEN = frozenset(("title", "description", "discriminator", "const", "oneOf", "additionalProperties"))
+# The most optional properties and unions that Anthropic compiles in one request.
+_MAX_OPTIONAL, _MAX_UNIONS = 24, 16
 
 
-def openai_knows_schemas(id: str) -> bool:
+def openai_supports_schemas(id: str) -> bool:
     """False for the models of OpenAI that refuse a schema of the answer."""
     return not _NO_SCHEMAS.match(id)
 
 
-def narrowed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema in the words that Gemini and Claude both compile; None when it can't be said in these.
+def restrict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema in the part of JSON Schema that Gemini and Claude compile; None if that is impossible.
 
-    Every object is closed; recursion, objects of any keys, tuples and values of any type can't be said.
+    Every object is closed. Not supported: recursion, objects with any keys, tuples, values of any type.
     """
     counts = [0, 0]
     try:
         if _is_recursive(schema.get("$defs", {})):
             return None
-        told = _narrowed(schema, counts)
-    except _CantSay:
+        restricted = _restricted(schema, counts)
+    except _Unsupported:
         return None
-    return told if counts[0] <= _MOST_OPTIONAL and counts[1] <= _MOST_UNIONS else None
+    return restricted if counts[0] <= _MAX_OPTIONAL and counts[1] <= _MAX_UNIONS else None
 
 
-class _CantSay(Exception):
-    """The server has no words for a part of the schema."""
+class _Unsupported(Exception):
+    """A part of the schema that the servers do not support."""
 
 
-def _narrowed(node: Any, counts: list[int]) -> dict[str, Any]:
-    if not isinstance(node, Mapping) or node.keys() - _FORM - _BOUNDS - _SAID_OTHERWISE:
-        raise _CantSay
-    told = _form(node, counts)
-    if not told.keys() & {"type", "anyOf", "enum", "$ref"}:
-        raise _CantSay
-    if "$ref" in told:  # Gemini allows nothing beside it
-        return told
-    bounds = [f"{key}: {json.dumps(node[key])}" for key in node if key in _BOUNDS]
-    text = " ".join(filter(None, (node.get("description", ""), f"({', '.join(bounds)})" if bounds else "")))
-    return told | ({"description": text} if text else {})
+def _restricted(node: Any, counts: list[int]) -> dict[str, Any]:
+    if not isinstance(node, Mapping) or node.keys() - _STRUCTURE - _CONSTRAINTS - _REWRITTEN:
+        raise _Unsupported
+    restricted = _structure(node, counts)
+    if not restricted.keys() & {"type", "anyOf", "enum", "$ref"}:
+        raise _Unsupported
+    if "$ref" in restricted:  # Gemini allows nothing beside it
+        return restricted
+    constraints = [f"{key}: {json.dumps(node[key])}" for key in node if key in _CONSTRAINTS]
+    text = " ".join(
+        filter(None, (node.get("description", ""), f"({', '.join(constraints)})" if constraints else ""))
+    )
+    return restricted | ({"description": text} if text else {})
 
 
-def _form(node: Mapping[str, Any], counts: list[int]) -> dict[str, Any]:
-    told: dict[str, Any] = {key: node[key] for key in ("type", "enum", "$ref", "required") if key in node}
+def _structure(node: Mapping[str, Any], counts: list[int]) -> dict[str, Any]:
+    restricted: dict[str, Any] = {
+        key: node[key] for key in ("type", "enum", "$ref", "required") if key in node
+    }
     if "const" in node:
-        told["enum"] = [node["const"]]
+        restricted["enum"] = [node["const"]]
     for choices in ("anyOf", "oneOf"):
         if choices in node:
             counts[1] += 1
-            told["anyOf"] = [_narrowed(choice, counts) for choice in node[choices]]
+            restricted["anyOf"] = [_restricted(choice, counts) for choice in node[choices]]
     if "$defs" in node:
-        told["$defs"] = {name: _narrowed(part, counts) for name, part in node["$defs"].items()}
+        restricted["$defs"] = {name: _restricted(part, counts) for name, part in node["$defs"].items()}
     if node.get("type") == "array":
-        told["items"] = _narrowed(node.get("items"), counts)
+        restricted["items"] = _restricted(node.get("items"), counts)
     if node.get("type") == "object":
         if node.get("additionalProperties") or "properties" not in node:
-            raise _CantSay
+            raise _Unsupported
         properties = node["properties"]
         counts[0] += len(properties.keys() - set(node.get("required", ())))
-        told["properties"] = {name: _narrowed(part, counts) for name, part in properties.items()}
-        told["additionalProperties"] = False
-    return told
+        restricted["properties"] = {name: _restricted(part, counts) for name, part in properties.items()}
+        restricted["additionalProperties"] = False
+    return restricted
 
 
 def _is_recursive(definitions: Mapping[str, Any]) -> bool:
-    """True when a definition holds itself, be it through others."""
+    """True when a definition contains itself, directly or through others."""
     left = {name: _refs(part) for name, part in definitions.items()}
     while left:
         free = [name for name, refs in left.items() if not refs & left.keys()]

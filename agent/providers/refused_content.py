@@ -1,9 +1,9 @@
-"""What a server refuses for ever: an image it can't process, a signed block it does not accept any more.
+"""Content that a server refuses for good: an image it can't process, a signed block it no longer accepts.
 
-A conversation that holds one would fail at every later turn. So the request is made once more without, and
-when that succeeds, what was refused is left out of later requests to the same model at once. The stored
-history keeps everything. Only errors that speak of images or of signed blocks count; with all others the same
-request would fail again, or should be mended by whoever made it.
+A conversation that contains such content would fail at every later turn. So the request is sent once more
+without it. When that succeeds, later requests to the same model leave the content out at once. The stored
+history keeps everything. Only errors that mention images or signed blocks count: with any other error the
+same request would fail again, or its author has to fix it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent.providers.image_budget import images_of, with_notes
 
 _NOTE = "[An image was left out here: the provider could not process it.]"
 
-# The kinds under which servers file it; llama.cpp answers 500 to an image that its model can't see.
+# The kinds of error that servers answer with; llama.cpp answers 500 to an image that its model can't see.
 _KINDS = ("invalid", "request_too_large", "server", "unknown")
 
 _IMAGE = r"(?<![\w-])(?:input[_ ])?(?:images?|image_url|inline_?data)(?![\w-])"
@@ -35,7 +35,7 @@ _is_about_images = re.compile(
     r"|(?:unsupported|invalid|empty)_(?:base64_)?image|too\s+much\s+media|not\s+a\s+multimodal\s+model|图片",
     re.IGNORECASE,
 ).search
-# A tool that works on images, or a setting of the request that is about them, is another matter.
+# Errors about a tool that works on images or about a setting of the request are something else.
 _is_about_the_request = re.compile(
     r"input_schema|\btools?[.\[]\d|function_?declarations|\bschema\b|\bfunction\s+'|"
     r"unrecogni[sz]ed\s+request\s+argument|unknown\s+(?:field|name|parameter|argument)",
@@ -51,38 +51,42 @@ _is_about_signed_blocks = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
-    """How a refused request can be made again: its messages, what they lack, and what to leave out later."""
+class Retry:
+    """A second try of a refused request.
+
+    `messages` are those to send, `dropped` names what they no longer contain, `suspects` are the messages
+    whose content was probably at fault.
+    """
 
     messages: Sequence[Message]
-    lacks: str
+    dropped: str
     suspects: tuple[Message, ...]
 
 
-def remedy_for(
+def retry_without(
     failure: ProviderError, messages: Sequence[Message], model: Model, body_size: int
-) -> Remedy | None:
-    """The request that may succeed where this one was refused; None when nothing it holds was at fault."""
+) -> Retry | None:
+    """The second try after a refusal; None when the error blames nothing that could be left out."""
     if failure.kind not in _KINDS:
         return None
     text = str(failure)
     with_images = [m for m in messages if images_of(m)] if model.supports_images else []
     if with_images and _blames_images(failure, text, with_images, body_size):
-        return _remedy(messages, with_images, "images", _after_last_answer(messages, model) or with_images)
+        return _retry(messages, with_images, "images", _after_last_answer(messages, model) or with_images)
     signed = [m for m in messages if _is_signed_by(m, model)]
     if signed and _is_about_signed_blocks(text):
-        return _remedy(messages, signed, "signed thinking", signed)
+        return _retry(messages, signed, "signed thinking", signed)
     return None
 
 
-def remember(remedy: Remedy, model: Model) -> None:
-    """The request without these went through: leave them out of what follows."""
-    for message in remedy.suspects:
+def remember(retry: Retry, model: Model) -> None:
+    """Leave the suspects' content out of later requests: the request without it succeeded."""
+    for message in retry.suspects:
         _mark(message, model).append(True)
 
 
 def without_refused(messages: Sequence[Message], model: Model) -> Sequence[Message]:
-    """The messages without what the model's server has refused before; the same sequence if that's none."""
+    """The messages without the content that the model's server has refused; the same sequence if none."""
     refused = [place for place, m in enumerate(messages) if _may_be_refused(m) and _mark(m, model)]
     if not refused:
         return messages
@@ -96,19 +100,19 @@ def _blames_images(failure: ProviderError, text: str, with_images: Sequence[Mess
     if _is_about_images(text) and not _is_about_the_request(text):
         return True
     chars = sum(image.chars for m in with_images for image in images_of(m))
-    return failure.kind == "request_too_large" and chars * 2 >= body_size  # they are most of it
+    return failure.kind == "request_too_large" and chars * 2 >= body_size
 
 
-def _remedy(
-    messages: Sequence[Message], without: list[Message], lacks: str, suspects: Sequence[Message]
-) -> Remedy:
+def _retry(
+    messages: Sequence[Message], without: list[Message], dropped: str, suspects: Sequence[Message]
+) -> Retry:
     gone = {id(message) for message in without}
     changed = [_without(m) if id(m) in gone else m for m in messages]
-    return Remedy(changed, lacks, tuple(suspects))
+    return Retry(changed, dropped, tuple(suspects))
 
 
 def _after_last_answer(messages: Sequence[Message], model: Model) -> list[Message]:
-    """The messages with images that the model has not answered yet: those before were taken."""
+    """The messages with images since the model's last answer: it accepted those before it."""
     found: list[Message] = []
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
@@ -120,14 +124,14 @@ def _after_last_answer(messages: Sequence[Message], model: Model) -> list[Messag
 
 
 def _without(message: Message) -> Message:
-    """The message without images; a model's turn as if another model had made it, thus without signatures."""
+    """The message without images; an answer as if another model had made it, so without signatures."""
     if isinstance(message, AssistantMessage):
-        unsigned: Message = encoded_once(message, _without, _of_nobody)
+        unsigned: Message = encoded_once(message, _without, _without_origin)
         return unsigned
     return with_notes(message, {image.index: _NOTE for image in images_of(message)})
 
 
-def _of_nobody(message: AssistantMessage) -> Message:
+def _without_origin(message: AssistantMessage) -> Message:
     return replace(message, provider="", api="", model="")
 
 
@@ -151,7 +155,7 @@ def _may_be_refused(message: Message) -> bool:
 
 
 def _mark(message: Message, model: Model) -> list[bool]:
-    """Not empty once the model's server has refused what the message holds."""
+    """Not empty when the model's server has refused content of the message."""
     key = ("refused", model.provider, model.api, model.id)
     mark: list[bool] = encoded_once(message, key, _unmarked)
     return mark

@@ -16,7 +16,7 @@ import pytest
 from support.ports import find_free_port
 
 from agent import Agent, AssistantMessage, Model, RetryPolicy, RunResult, ThinkingContent, tool
-from agent.providers import _MODULES as REGISTERED
+from agent.providers import _WIRE_FORMATS as REGISTERED
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".aimock"

@@ -23,8 +23,7 @@ from agent.messages import (
     UserMessage,
 )
 from agent.models import Model
-from agent.providers.openai_completions import request as openai_completions
-from agent.providers.openai_responses import request as openai_responses
+from agent.providers import openai_completions, openai_responses
 from agent.stream import AgentContext, StreamOptions
 from agent.usage import Usage
 

@@ -14,7 +14,7 @@ from support.sse_server import SseServer, Step
 
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.models import Model
-from agent.providers import _MODULES as REGISTERED
+from agent.providers import _WIRE_FORMATS as REGISTERED
 from agent.providers import (
     anthropic_messages,
     google_generative_ai,

@@ -1,9 +1,7 @@
-"""The wire format of Anthropic's Messages, which Claude and some other servers speak.
+"""The wire format of Anthropic's Messages, which Claude and some other servers support."""
 
-`stream` is its stream function, `build_request` what it sends, `takes_schema` tells whether a request carries
-the schema of its answer.
-"""
-
-from agent.providers.anthropic_messages.request import build_request, stream, takes_schema
+from agent.providers.anthropic_messages.request import FORMAT
 
 __all__ = ["build_request", "stream", "takes_schema"]
+
+stream, build_request, takes_schema = FORMAT.stream, FORMAT.build_request, FORMAT.takes_schema

@@ -1,4 +1,4 @@
-"""How the servers that speak Anthropic's Messages differ, as flags: found by host, set one by one."""
+"""Compatibility flags of Anthropic's Messages format, detected from the host of the base URL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import get_args
 from urllib.parse import urlsplit
 
 from agent.models import Model
-from agent.providers.compat_flags import overridden
+from agent.providers.compat_flags import with_overrides
 from agent.providers.endpoint import base_url
 
 AdaptiveThinking = L["", "optional", "always"]
@@ -20,15 +20,18 @@ ThinkingDisplay = L["", "summarized", "omitted"]
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What a server and its model understand and insist on.
+    """The features and requirements of a server and its model.
 
-    `Model.compat` sets any of these by name, in this spelling or in camelCase. `adaptive_thinking`: the model
-    takes an effort instead of a budget of tokens; `always`, it can't be told not to think. `tool_streaming`
-    is how arguments are asked for piece by piece: by a field of each tool, by a beta header, or not at all.
-    `thinking_display` is whether thinking comes as a summary or only as its signature (empty: the model's
-    default). `server_tools` are the tools the server runs (None: any). `allow_unsigned_thinking`: the server
-    wants thinking back though it signs none. `supports_json_schema`: the answer may be asked for by its
-    schema.
+    `Model.compat` sets any of these by name, also in camelCase.
+
+    - `adaptive_thinking`: the model accepts an effort instead of a budget in tokens; with `always` it thinks
+      at every level.
+    - `tool_streaming`: arguments are streamed on request of a field of each tool (`eager`), of a beta header
+      (`beta`), or not at all.
+    - `thinking_display`: thinking comes as a summary or as its signature alone; empty: the model's default.
+    - `server_tools`: the tools that the server runs; None: any.
+    - `allow_unsigned_thinking`: the server expects thinking back although it signs none.
+    - `supports_json_schema`: the request may carry the schema of the answer.
     """
 
     adaptive_thinking: AdaptiveThinking = ""
@@ -51,15 +54,15 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def compat_for(model: Model) -> Compat:
-    """The flags for a model: what is known of its server, with `model.compat` over it.
+    """The flags detected for the model's server, with those of `model.compat` over them.
 
-    Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
+    Raises ConfigurationError for an unknown flag, naming similar ones, and for a wrong value.
     """
-    return overridden(_detected(model), model.compat, "anthropic-messages", _CHOICES)
+    return with_overrides(_detected(model), model.compat, "anthropic-messages", _CHOICES)
 
 
-# Those known to take a schema of the answer: Opus, Sonnet and Haiku from 4.5 on. Of generation 5 it is not.
-_KNOWS_SCHEMAS = re.compile(r"claude-(?:opus|sonnet|haiku)-4-(?:[5-9]|\d\d)(?!\d)")
+# Models that are known to accept a schema: Opus, Sonnet and Haiku from 4.5 on, not generation 5.
+_SCHEMA_MODELS = re.compile(r"claude-(?:opus|sonnet|haiku)-4-(?:[5-9]|\d\d)(?!\d)")
 
 
 def _detected(model: Model) -> Compat:
@@ -70,10 +73,10 @@ def _detected(model: Model) -> Compat:
     streaming: ToolStreaming = "" if copilot else "eager" if anthropic else "beta"
     return Compat(
         tool_streaming=streaming,
-        # The models that brought `xhigh`, and all after them, refuse to have their sampling changed.
+        # Models with the level `xhigh`, and all later ones, refuse a temperature.
         supports_temperature="xhigh" not in model.available_thinking_levels,
         supports_long_cache_retention=anthropic,
         supports_betas=not poe,
         bearer_auth=poe or copilot,
-        supports_json_schema=anthropic and bool(_KNOWS_SCHEMAS.match(model.id)),
+        supports_json_schema=anthropic and bool(_SCHEMA_MODELS.match(model.id)),
     )

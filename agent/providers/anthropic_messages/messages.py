@@ -1,4 +1,4 @@
-"""Messages as Anthropic spells them: each encoded once, then put together from the encoded pieces."""
+"""Encodes messages in Anthropic's format, each message once per model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agent.providers.history_transform import (
     wire_name,
 )
 
-# Anthropic takes four marks; the system prompt and the tools have one each.
+# Anthropic accepts four cache marks; the system prompt and the tools have one each.
 _MARKED_MESSAGES = 2
 
 _SEE_IMAGE = "(see attached image)"
@@ -43,16 +43,11 @@ _USER_TEXT = b'{"role":"user","content":"'
 _TURN = b'{"role":"assistant","content":['
 
 
-@dataclass(slots=True)
-class History:
-    """The encoded messages in order; `compacted`: one holds the summary of a server-side compaction."""
+def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -> tuple[list[bytes], bool]:
+    """The encoded messages in order; True when one of them contains the summary of a server-side compaction.
 
-    messages: list[bytes]
-    compacted: bool
-
-
-def encode_history(messages: Iterable[Message], model: Model, compat: Compat) -> History:
-    """The messages to send. All results of one turn are in one user message, as some servers insist."""
+    All results of one answer are in one user message, which some servers require.
+    """
     placed = arrange(messages)
     facts = _facts_by_position(placed, model)
     dropped = _unpaired(placed, facts)
@@ -63,32 +58,32 @@ def encode_history(messages: Iterable[Message], model: Model, compat: Compat) ->
     for position, (message, ids) in enumerate(placed):
         key = (encoder, ids, dropped.get(position))
         if isinstance(message, ToolResultMessage):
-            result, pictures = encoded_once(message, key, partial(encoder.result, ids=ids))
+            result, pictures = encoded_once(message, key, partial(encoder.encode_result, ids=ids))
             results.append(result)
             images += pictures
             continue
         if isinstance(message, UserMessage):
-            fragment = encoded_once(message, key, encoder.user)
+            fragment = encoded_once(message, key, encoder.encode_user)
         else:
-            fragment = encoded_once(message, key, partial(encoder.turn, ids=ids, dropped=key[2] or ()))
+            fragment = encoded_once(message, key, partial(encoder.encode_turn, ids=ids, dropped=key[2] or ()))
         if fragment:
             _add_results(out, results, images)
             out.append(fragment)
     _add_results(out, results, images)
-    _end_well(out)
-    return History(out, any(fact.compacted for fact in facts.values()))
+    _trim_last_answer(out)
+    return out, any(fact.compacted for fact in facts.values())
 
 
 def _add_results(out: list[bytes], results: list[bytes], images: list[bytes]) -> None:
-    """One user message of the results so far, which must open it."""
+    """Append one user message that begins with the collected results."""
     if results:
         out.append(_USER_LIST + b",".join(results + images) + b"]}")
         results.clear()
         images.clear()
 
 
-def _end_well(out: list[bytes]) -> None:
-    """A last message that is the model's own, to be gone on with, may not end in thinking or blanks."""
+def _trim_last_answer(out: list[bytes]) -> None:
+    """Remove thinking and blanks at the end of a last message that is an answer to be continued."""
     if not out or not out[-1].startswith(_TURN):
         return
     content = json.loads(out.pop())["content"]
@@ -101,14 +96,14 @@ def _end_well(out: list[bytes]) -> None:
 
 
 class _Encoder:
-    """Spells single messages for one model and server. Its identity is the key of what it made."""
+    """Encodes single messages for one model and server; part of the cache key of what it encodes."""
 
     def __init__(self, model: Model, allow_unsigned_thinking: bool) -> None:
         self._model = model
         self._allow_unsigned_thinking = allow_unsigned_thinking
 
-    def user(self, message: UserMessage) -> bytes:
-        """A user's message; empty when nothing of it is left to send."""
+    def encode_user(self, message: UserMessage) -> bytes:
+        """A user message; empty when there is nothing to send."""
         blocks = user_blocks(message, self._model)
         if not blocks:
             return b""
@@ -116,8 +111,10 @@ class _Encoder:
             return to_json({"role": "user", "content": clean(message.content)})
         return _USER_LIST + b",".join(to_json(_part(block)) for block in blocks) + b"]}"
 
-    def result(self, message: ToolResultMessage, ids: tuple[str, ...]) -> tuple[bytes, tuple[bytes, ...]]:
-        """A tool's result, and the images to stand after it: one marked as an error takes only text."""
+    def encode_result(
+        self, message: ToolResultMessage, ids: tuple[str, ...]
+    ) -> tuple[bytes, tuple[bytes, ...]]:
+        """A tool result, and the images to send after it: a result that is an error accepts only text."""
         blocks = result_blocks(message, self._model)
         texts = [block.text for block in blocks if isinstance(block, TextContent)]
         images = [to_json(_part(block)) for block in blocks if isinstance(block, ImageContent)]
@@ -131,13 +128,13 @@ class _Encoder:
         }
         return to_json(body), () if inside else tuple(images)
 
-    def turn(self, message: AssistantMessage, ids: tuple[str, ...], dropped: Iterable[str]) -> bytes:
-        """A model's turn without the server's blocks named in `dropped`; empty when nothing is left."""
+    def encode_turn(self, message: AssistantMessage, ids: tuple[str, ...], dropped: Iterable[str]) -> bytes:
+        """An answer without the server blocks whose ids are in `dropped`; empty when nothing is left."""
         blocks = assistant_blocks(message, self._model)
         wire_ids = iter(ids)
         pieces: list[bytes] = []
         calls: list[bytes] = []
-        bound = False  # the server signed the turn as a whole: nothing in it may move
+        bound = False  # the server signed the answer as a whole: its blocks keep their order
         for block in blocks:
             match block:
                 case TextContent():
@@ -163,7 +160,7 @@ class _Encoder:
             return [to_json({"type": "redacted_thinking", "data": block.signature})]
         if not block.signature and not self._allow_unsigned_thinking:
             return [to_json({"type": "text", "text": block.thinking})]
-        # Anthropic itself sends two in a row at times, and refuses to take them back so.
+        # Anthropic itself sends two in a row at times, and refuses them when they are sent back.
         if block.signature and before and before[-1].startswith(_THINKING):
             return []
         body = {"type": "thinking", "thinking": block.thinking, "signature": block.signature or ""}
@@ -175,7 +172,7 @@ _THINKING = b'{"type":"thinking",'
 
 
 def _encoder(model: Model, compat: Compat) -> _Encoder:
-    """The encoder that all requests to a model share, so that they share what it made."""
+    """The encoder that all requests to a model share, and with it the encoded messages."""
     return _encoder_of(model.id, model.api, model.provider, model.input, compat.allow_unsigned_thinking)
 
 
@@ -195,12 +192,12 @@ def _call(call: ToolCall, id: str) -> bytes:
     return to_json({"type": "tool_use", "id": id, "name": wire_name(call.name), "input": call.arguments})
 
 
-# --- the server's own calls ------------------------------------------------------------------------------
+# --- calls of server tools ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _ServerFacts:
-    """What a turn holds of the tools that the server itself ran."""
+    """The server tool calls and results in one answer, by id; `compacted`: it contains a compaction block."""
 
     calls: frozenset[str]
     results: frozenset[str]
@@ -244,16 +241,16 @@ def _parsed(block: ServerContent) -> dict[str, Any]:
 
 
 def _names_any(block: ServerContent, ids: Iterable[str]) -> bool:
-    """True for a block to be left out: the call or the result of one of these ids, or no JSON object."""
+    """True for a block to leave out: the call or the result of one of these ids, or no JSON object."""
     raw = _parsed(block)
     return not raw or str(raw.get("tool_use_id", raw.get("id"))) in ids
 
 
 def _unpaired(placed: Sequence[Placed], facts: dict[int, _ServerFacts]) -> dict[int, frozenset[str]]:
-    """By position the ids of calls of the server without a result, and of results without a call.
+    """By position the ids of server tool calls without a result and of results without a call.
 
-    A turn that was paused, or in which our tools were called too, gets its missing results in the turn after
-    it: there they stay, as long as nothing but our tools' results follows.
+    The server sends the missing results of a paused answer, or of one that calls our tools too, in its next
+    answer. So the open calls of the last answer are kept while only results of our tools follow it.
     """
     if not facts:
         return {}
@@ -264,8 +261,8 @@ def _unpaired(placed: Sequence[Placed], facts: dict[int, _ServerFacts]) -> dict[
     unpaired: dict[int, frozenset[str]] = {}
     for position, fact in facts.items():
         open_calls = frozenset() if goes_on and position == last else fact.calls - answered
-        if gone := open_calls | (fact.results - called):
-            unpaired[position] = gone
+        if ids := open_calls | (fact.results - called):
+            unpaired[position] = ids
     return unpaired
 
 
@@ -273,9 +270,9 @@ def _unpaired(placed: Sequence[Placed], facts: dict[int, _ServerFacts]) -> dict[
 
 
 def mark_cache(messages: list[bytes], mark: bytes) -> None:
-    """Put the mark (an encoded `cache_control` value) on the last user messages.
+    """Put the cache mark (an encoded `cache_control` value) on the last two user messages.
 
-    On two of them, for the server looks back only some twenty blocks from a mark for what it has cached.
+    Two, because the server searches only some twenty blocks back from a mark for a cached prefix.
     """
     left = _MARKED_MESSAGES
     for position in range(len(messages) - 1, -1, -1):

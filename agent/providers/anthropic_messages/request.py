@@ -1,16 +1,15 @@
-"""The wire format of Anthropic's Messages, which Claude and some other servers speak."""
+"""Requests in Anthropic's Messages format."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from agent.models import Model
 from agent.providers.anthropic_messages.compat import Compat, compat_for
 from agent.providers.anthropic_messages.decode import decode, first_error
-from agent.providers.anthropic_messages.messages import encode_history, mark_cache
+from agent.providers.anthropic_messages.messages import encode_messages, mark_cache
 from agent.providers.anthropic_messages.server_tools import (
     COMPACTION_BETA,
     compaction,
@@ -18,76 +17,80 @@ from agent.providers.anthropic_messages.server_tools import (
     server_tools,
 )
 from agent.providers.endpoint import endpoint
-from agent.providers.exchange import Exchange, exchange
-from agent.providers.history_transform import clean, to_json, tool_names, wire_name
-from agent.providers.http.client import SseResponse
+from agent.providers.exchange import Headers, WireFormat
+from agent.providers.history_transform import clean, to_json, wire_name
 from agent.providers.image_budget import within_budget
-from agent.providers.output_schema import narrowed
-from agent.stream import AgentContext, StreamEvent, StreamOptions
+from agent.providers.output_schema import restrict_schema
+from agent.stream import AgentContext, StreamOptions
 from agent.thinking import fit_thinking_budget
-
-__all__ = ["build_request", "decode", "stream", "takes_schema"]
 
 _VERSION = "2023-06-01"
 _INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 _TOOL_STREAMING_BETA = "fine-grained-tool-streaming-2025-05-14"
 _OAUTH_BETA = "oauth-2025-04-20"
-# How tokens of a subscription begin, and the only prompt with which they are accepted.
+# The prefix of the tokens of a subscription, and the only prompt with which the server accepts them.
 _OAUTH_MARK = "sk-ant-oat"
 _OAUTH_IDENTITY = "You are Claude Code, Anthropic's official CLI for Claude."
-# The format wants a limit; a model's own may be so high that servers demand streaming and reserve for it.
-_MOST_OUTPUT = 32_000
-_LEAST_BUDGET = 1024  # the server refuses less
+# The format requires a limit. A model's own may be so high that servers reserve capacity for it.
+_DEFAULT_OUTPUT = 32_000
+_MIN_BUDGET = 1024  # the server refuses less
 _EFFORTS = {"off": "low", "minimal": "low"}
 _CHOICES = {"auto": "auto", "none": "none", "any": "any", "required": "any"}
 
 
-def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-    """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, context, options, partial(_prepare, model))
-
-
-def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
+def encode_request(
+    model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
+) -> tuple[bytes, Headers]:
+    """The JSON body, joined from the encoded messages, and the headers."""
     compat = compat_for(model)
-    names = tool_names(context.tools)
-    own_names = {wire: name for name, wire in names.items()}
+    messages, compacted = encode_messages(within_budget(context.messages, model), model, compat)
+    system = _system(context.system_prompt, options)
+    tools = [_tool(tool, names, compat) for tool in context.tools]
+    tools.sort(key=lambda tool: str(tool["name"]))  # the same prefix for the cache in any order
+    of_server = server_tools(options.server_tools, compat.server_tools)
+    betas = server_betas(of_server)
+    if tools and compat.tool_streaming == "beta":
+        betas.append(_TOOL_STREAMING_BETA)
+    tools += of_server
+    rest = _settings(model, options, compat, forced=bool(tools) and _is_forced(options.tool_choice))
+    if rest.get("thinking", {}).get("type") == "enabled":
+        betas.append(_INTERLEAVED_BETA)
+    if (schema := output_schema(model, context, options)) is not None:
+        json_schema = {"format": {"type": "json_schema", "schema": schema}}
+        rest["output_config"] = rest.get("output_config", {}) | json_schema
+    edits = compaction(options.server_compaction)
+    if edits:
+        rest["context_management"] = edits
+    if edits or compacted:
+        betas.append(COMPACTION_BETA)
+    if options.cache_retention != "none":
+        _mark_cache(system, tools, messages, _cache_mark(options, compat))
+    if system:
+        rest["system"] = system
+    if tools:
+        rest["tools"] = tools
+        if options.tool_choice:
+            rest["tool_choice"] = _tool_choice(options.tool_choice, names)
+    head = b'{"model":' + to_json(model.id) + b',"messages":['
+    body = head + b",".join(messages) + b"]," + to_json(rest)[1:]
+    return body, partial(_headers, model, options, compat, betas)
 
-    def read(events: SseResponse) -> Iterator[StreamEvent]:
-        return decode(events, model.cost, own_names, events.expect_end)
 
-    body, betas = _body(model, context, options, compat, names)
-    headers = partial(_headers, model, options, compat, betas)
-    return Exchange(endpoint(model, "/messages"), headers, body, first_error, read)
-
-
-def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
-    """The body of the request as JSON data: exactly what `stream` sends, before `options.on_payload`.
-
-    Raises ConfigurationError for compat flags the format does not know and server tools that make no sense.
-    """
-    body, _ = _body(model, context, options, compat_for(model), tool_names(context.tools))
-    request: dict[str, Any] = json.loads(body)
-    return request
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+    """The schema of the answer as the request carries it; None when it carries none."""
+    # Not together with the server's tools: they cite, and citations and a schema exclude each other.
+    if options.output_schema is None or options.server_tools or not compat_for(model).supports_json_schema:
+        return None
+    return restrict_schema(options.output_schema)
 
 
-def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
-    """True when this request brings the schema of the answer."""
-    return _schema(options, compat_for(model)) is not None
-
-
-def _schema(options: StreamOptions, compat: Compat) -> dict[str, Any] | None:
-    """The schema of the answer as it is sent, if it is; not beside the server's tools, which make it cite."""
-    takes = compat.supports_json_schema and not options.server_tools
-    return narrowed(options.output_schema) if takes and options.output_schema is not None else None
-
-
-# --- head and tail of the request ------------------------------------------------------------------------
+# --- headers and settings --------------------------------------------------------------------------------
 
 
 def _headers(
     model: Model, options: StreamOptions, compat: Compat, betas: Sequence[str], key: str
 ) -> dict[str, str]:
-    """The headers. Later ones win, whatever their case; betas that are asked for are added to ours."""
+    """The headers. Later ones win, whatever their case; betas of the caller are added to ours."""
     headers = {"anthropic-version": _VERSION}
     oauth = _OAUTH_MARK in key
     if key and (compat.bearer_auth or oauth):
@@ -105,43 +108,6 @@ def _headers(
     return headers
 
 
-def _body(
-    model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
-) -> tuple[bytes, list[str]]:
-    """The encoded request, put together from the messages' encoded pieces, and the betas it needs."""
-    history = encode_history(within_budget(context.messages, model), model, compat)
-    system = _system(context.system_prompt, options)
-    tools = [_tool(tool, names, compat) for tool in context.tools]
-    tools.sort(key=lambda tool: str(tool["name"]))  # the same prefix for the cache, whoever put them together
-    of_server = server_tools(options.server_tools, compat.server_tools)
-    betas = server_betas(of_server)
-    if tools and compat.tool_streaming == "beta":
-        betas.append(_TOOL_STREAMING_BETA)
-    tools += of_server
-    rest = _settings(model, options, compat, forced=bool(tools) and _is_forced(options.tool_choice))
-    if rest.get("thinking", {}).get("type") == "enabled":
-        betas.append(_INTERLEAVED_BETA)
-    schema = _schema(options, compat)
-    if schema is not None:
-        wanted = {"format": {"type": "json_schema", "schema": schema}}
-        rest["output_config"] = rest.get("output_config", {}) | wanted
-    edits = compaction(options.server_compaction)
-    if edits:
-        rest["context_management"] = edits
-    if edits or history.compacted:
-        betas.append(COMPACTION_BETA)
-    if options.cache_retention != "none":
-        _mark_cache(system, tools, history.messages, _cache_mark(options, compat))
-    if system:
-        rest["system"] = system
-    if tools:
-        rest["tools"] = tools
-        if options.tool_choice:
-            rest["tool_choice"] = _tool_choice(options.tool_choice, names)
-    head = b'{"model":' + to_json(model.id) + b',"messages":['
-    return head + b",".join(history.messages) + b"]," + to_json(rest)[1:], betas
-
-
 def _system(prompt: str, options: StreamOptions) -> list[dict[str, Any]]:
     texts = [_OAUTH_IDENTITY] if _OAUTH_MARK in options.api_key else []
     prompt = clean(prompt)
@@ -151,11 +117,11 @@ def _system(prompt: str, options: StreamOptions) -> list[dict[str, Any]]:
 
 
 def _settings(model: Model, options: StreamOptions, compat: Compat, forced: bool) -> dict[str, Any]:
-    """The limit, how to think, and the temperature."""
-    base = options.max_tokens or min(model.max_tokens, _MOST_OUTPUT)
+    """The output limit, thinking, and the temperature."""
+    base = options.max_tokens or min(model.max_tokens, _DEFAULT_OUTPUT)
     body = {"stream": True, "max_tokens": base} | _thinking(model, options, compat, forced, base)
-    asked = body.get("thinking", {}).get("type", "disabled") != "disabled"
-    thinks = asked or compat.adaptive_thinking == "always"
+    enabled = body.get("thinking", {}).get("type", "disabled") != "disabled"
+    thinks = enabled or compat.adaptive_thinking == "always"
     if options.temperature is not None and compat.supports_temperature and not thinks:
         body["temperature"] = options.temperature
     return body
@@ -164,7 +130,7 @@ def _settings(model: Model, options: StreamOptions, compat: Compat, forced: bool
 def _thinking(
     model: Model, options: StreamOptions, compat: Compat, forced: bool, base: int
 ) -> dict[str, Any]:
-    """How the model is asked to think at a level. One that is made to call a tool can't think before it."""
+    """The fields that ask for a thinking level; a model that is forced to call a tool can't think."""
     level = options.reasoning
     if not level or not (model.reasoning or compat.adaptive_thinking):
         return {}
@@ -174,7 +140,7 @@ def _thinking(
     limit, budget = base, 0
     if not off:
         limit, budget = fit_thinking_budget(base, model.max_tokens, level, options.thinking_budgets)
-    if budget < _LEAST_BUDGET:
+    if budget < _MIN_BUDGET:
         return {"thinking": {"type": "disabled"}}
     thinking = {"type": "enabled", "budget_tokens": budget} | _display(compat)
     return {"max_tokens": limit, "thinking": thinking}
@@ -231,3 +197,12 @@ def _mark_cache(
     if tools:
         tools[-1]["cache_control"] = mark
     mark_cache(messages, to_json(mark))
+
+
+FORMAT = WireFormat(
+    encode=encode_request,
+    url=lambda model, options: endpoint(model, "/messages"),
+    output_schema=output_schema,
+    decode=decode,
+    first_error=first_error,
+)

@@ -1,4 +1,4 @@
-"""What Anthropic's server does by itself during a request: its own tools, and compaction of the history."""
+"""Tools that Anthropic's server runs, and its compaction of the history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.errors import ConfigurationError
 
 # A tool's type ends in the date of its version: web_search_20250305.
 _VERSION = re.compile(r"_\d{8}\Z")
-# By a tool's name the beta that makes a server take it.
+# By the name of a tool the beta that enables it.
 _BETAS: Mapping[str, str] = {
     "web_search": "web-search-2025-03-05",
     "web_fetch": "web-fetch-2025-09-10",
@@ -22,22 +22,22 @@ _LOCATION_FIELDS = ("city", "region", "country", "timezone")
 
 COMPACTION_BETA = "compact-2026-01-12"
 _COMPACTION_TYPE = "compact_20260112"
-_LEAST_TRIGGER = 50_000  # the server refuses less
+_MIN_TRIGGER = 50_000  # the server refuses less
 
 
 def server_tools(tools: Iterable[Any], known: Sequence[str] | None) -> list[dict[str, Any]]:
     """The definitions of tools that the server runs: those in `known`, or all when that is None.
 
-    A tool is its type (`web_search_20250305`), a mapping, or any object with these fields as attributes. What
-    else a mapping holds is passed on. Raises ConfigurationError for a tool without type and for more domains
-    than the server takes.
+    A tool is its type (`web_search_20250305`), a mapping, or an object with these fields as attributes. Other
+    keys of a mapping are passed on. Raises ConfigurationError for a tool without a type and for more domains
+    than the server accepts.
     """
     found = [_server_tool(tool) for tool in tools]
     return [tool for tool in found if known is None or base_name(tool) in known]
 
 
 def server_betas(tools: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The betas that these tools need."""
+    """The betas that these tools require."""
     return [_BETAS[name] for tool in tools if (name := base_name(tool)) in _BETAS]
 
 
@@ -77,7 +77,7 @@ def _attributes(thing: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def compaction(settings: Any) -> dict[str, Any] | None:
-    """The `context_management` that has the server summarise an overlong history; None when not wanted.
+    """The `context_management` that lets the server summarise a long history; None when it is off.
 
     `settings` is True, a mapping, or an object: `enabled`, `trigger_tokens` (0: the server's default),
     `instructions` (in place of the server's own). Raises ConfigurationError for a trigger below 50,000.
@@ -93,7 +93,7 @@ def compaction(settings: Any) -> dict[str, Any] | None:
     edit: dict[str, Any] = {"type": _COMPACTION_TYPE}
     trigger = given.get("trigger_tokens") or given.get("triggerTokens") or 0
     if trigger:
-        if trigger < _LEAST_TRIGGER:
+        if trigger < _MIN_TRIGGER:
             raise ConfigurationError(f"server_compaction: trigger_tokens is at least 50000, got {trigger}")
         edit["trigger"] = {"type": "input_tokens", "value": trigger}
     if given.get("instructions"):

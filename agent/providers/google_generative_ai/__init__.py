@@ -1,9 +1,7 @@
-"""The wire format of Google's Gemini models, there and on Vertex.
+"""The wire format of Google's Gemini models, on the Gemini API and on Vertex."""
 
-`stream` is its stream function, `build_request` what it sends, `takes_schema` tells whether a request carries
-the schema of its answer.
-"""
-
-from agent.providers.google_generative_ai.request import build_request, stream, takes_schema
+from agent.providers.google_generative_ai.request import FORMAT
 
 __all__ = ["build_request", "stream", "takes_schema"]
+
+stream, build_request, takes_schema = FORMAT.stream, FORMAT.build_request, FORMAT.takes_schema

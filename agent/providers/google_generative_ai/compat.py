@@ -1,4 +1,4 @@
-"""How the models behind Google's format differ: found by the version in their id, set one by one."""
+"""Compatibility flags of Google's format, detected from the version in the model's id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agent.models import Model
-from agent.providers.compat_flags import overridden
+from agent.providers.compat_flags import with_overrides
 
 ThinkingFormat = Literal["level", "budget", "none"]
 Version = tuple[int, int]
@@ -21,15 +21,15 @@ _NEWEST: Version = (99, 0)
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What a model understands and insists on.
+    """The features and requirements of a model. `Model.compat` sets any of these by name, also in camelCase.
 
-    `Model.compat` sets any of these by name, in this spelling or in camelCase. `thinking_format`: asked to
-    think at a `level` (Gemini 3 and later), within a `budget` of tokens, or not at all.
-    `requires_thought_signatures`: calls without the model's signature are refused unless marked.
-    `supports_images_in_results`: a function's response may hold images. `requires_tool_call_ids`: calls and
-    responses are matched by id. `supports_json_schema`: the answer may be asked for by its schema;
-    `..._with_tools`: also while the model has tools. `project` and `location`: of the cloud project
-    on Vertex.
+    - `thinking_format`: the request names a `level` (Gemini 3 and later), a `budget` of tokens, or nothing.
+    - `requires_thought_signatures`: calls without the model's signature are refused unless they are marked.
+    - `supports_images_in_results`: a function response may contain images.
+    - `requires_tool_call_ids`: calls and responses are matched by id.
+    - `supports_json_schema`: the request may carry the schema of the answer; `..._with_tools`: also with
+      tools.
+    - `project` and `location`: those of the cloud project on Vertex.
     """
 
     thinking_format: ThinkingFormat = "budget"
@@ -43,9 +43,9 @@ class Compat:
 
 
 def compat_for(model: Model) -> Compat:
-    """The flags for a model: what its id tells, with `model.compat` over it.
+    """The flags detected from the model's id, with those of `model.compat` over them.
 
-    Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
+    Raises ConfigurationError for an unknown flag, naming similar ones, and for a wrong value.
     """
     version = version_of(model.id)
     third = version >= (3, 0)
@@ -57,17 +57,17 @@ def compat_for(model: Model) -> Compat:
         supports_json_schema_with_tools=third,
         requires_tool_call_ids=bool(_FOREIGN.search(model.id)),
     )
-    return overridden(found, model.compat, "google-generative-ai", _CHOICES)
+    return with_overrides(found, model.compat, "google-generative-ai", _CHOICES)
 
 
 def version_of(id: str) -> Version:
-    """The version of a Gemini model, (0, 0) for an id that names none."""
+    """The version of a Gemini model; (0, 0) for an id without one."""
     if _ALIAS.search(id):
         return _NEWEST
     found = _VERSION.search(id)
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
-# Models of other makers that Google serves in this format.
+# Models of other vendors that Google serves in this format.
 _FOREIGN = re.compile(r"(?:\A|/)(?:claude-|gpt-oss-)")
 _CHOICES: Mapping[str, tuple[str, ...]] = {"thinking_format": get_args(ThinkingFormat)}

@@ -1,14 +1,13 @@
-"""Where a request of Google's format goes, and with which credentials: Gemini's own API, or Vertex.
+"""The URL and the credentials of Google's format: Gemini's own API, or Vertex.
 
-Vertex is the provider `vertex`; any model of Google's can be asked there:
+Vertex is the provider `vertex`; it serves every model of Google:
 
     replace(get_model("google/gemini-3.8-flash"), provider="vertex", compat={"project": "my-project"})
 
 The project is `compat["project"]` or GOOGLE_CLOUD_PROJECT, the location `compat["location"]` or
 GOOGLE_CLOUD_LOCATION, else `global`. The key is an access token (of `gcloud auth print-access-token`, or from
 the package google-auth through `get_api_key`, which is asked before every request and once more when one was
-rejected) or an API key, with which no project is needed. Making tokens out of service account files and
-signing requests is not done here.
+rejected) or an API key, which needs no project. Access tokens are not made from service account files here.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from urllib.parse import quote
 from agent.errors import ConfigurationError
 from agent.models import Model
 from agent.providers.endpoint import endpoint
-from agent.providers.google_generative_ai.compat import Compat
+from agent.providers.google_generative_ai.compat import Compat, compat_for
 
 VERTEX = ("vertex", "google-vertex")
 _METHOD = ":streamGenerateContent"
@@ -29,10 +28,10 @@ _API_KEYS = ("AIza", "AQ.")
 _MULTI_REGIONS = ("us", "eu")
 
 
-def gemini_url(model: Model, compat: Compat, key: str) -> str:
-    """The URL that streams an answer as events; raises ConfigurationError when Vertex lacks its project."""
+def gemini_url(model: Model, key: str) -> str:
+    """The URL that streams an answer; raises ConfigurationError when the project for Vertex is missing."""
     if model.provider in VERTEX:
-        url = _vertex_url(model, compat, key)
+        url = _vertex_url(model, compat_for(model), key)
     else:
         named = model.id.startswith(("models/", "tunedModels/"))
         resource = model.id if named else f"models/{model.id}"
@@ -41,7 +40,7 @@ def gemini_url(model: Model, compat: Compat, key: str) -> str:
 
 
 def gemini_credentials(model: Model, key: str) -> dict[str, str]:
-    """The header that bears the key; none without a key."""
+    """The header with the key; none without a key."""
     if not key:
         return {}
     if model.provider in VERTEX and not key.startswith(_API_KEYS):
@@ -74,7 +73,7 @@ def _vertex_host(location: str) -> str:
 
 
 def _vertex_model(id: str) -> str:
-    """A model's resource name; an id such as `anthropic/claude-x` names its publisher."""
+    """The resource name of a model; an id such as `anthropic/claude-x` contains its publisher."""
     if id.startswith(("publishers/", "endpoints/")):
         return _quoted(id)
     publisher, slash, name = id.removeprefix("models/").partition("/")

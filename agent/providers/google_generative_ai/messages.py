@@ -1,4 +1,4 @@
-"""Messages as Google's format spells them: each encoded once, then put together from the encoded pieces."""
+"""Encodes messages in Google's format, each message once per model."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from agent.providers.history_transform import (
     wire_name,
 )
 
-# Google's own word for a call that no Gemini made, so that its missing signature is not held against it.
+# Google's documented value for the signature of a call that no Gemini model made.
 UNSIGNED = "skip_thought_signature_validator"
-# Signatures are bytes in base64; one that is no base64 fails the whole request.
+# Signatures are base64; the server refuses a request with any other.
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 _SEE_IMAGE = "(see attached image)"
 _IMAGES_FOLLOW = to_json({"text": "Tool result image:"})
-# A conversation begins with the user, or a call in its first turn is refused.
+# A conversation must begin with the user: a call in a first message is refused.
 _OPENING = to_json({"text": "(The beginning of the conversation was left out.)"})
 
 
-def encode_contents(messages: Iterable[Message], model: Model, compat: Compat) -> list[bytes]:
+def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -> list[bytes]:
     """The encoded contents in order.
 
-    All of a turn is one content, and all its results are the next; where the model takes no images in
-    results, these follow in a content of their own. Turns with nothing between them become one.
+    An answer is one content, and all its results are the next one. For models without images in results,
+    these follow in a content of their own. Consecutive answers become one content.
     """
     encoder = _encoder(model, compat)
     contents = _Contents()
@@ -57,24 +57,26 @@ def encode_contents(messages: Iterable[Message], model: Model, compat: Compat) -
         if isinstance(message, ToolResultMessage):
             # Google pairs responses with calls by name and order; `arrange` has put them in order.
             name = called.popleft()
-            response = partial(encoder.response, id=ids[0], name=name)
+            response = partial(encoder.encode_response, id=ids[0], name=name)
             contents.add_response(*encoded_once(message, (encoder, ids, name), response))
         elif isinstance(message, AssistantMessage):
             called = deque(call.name for call in message.tool_calls)
-            contents.add("model", encoded_once(message, (encoder, ids), partial(encoder.turn, ids=ids)))
+            contents.add(
+                "model", encoded_once(message, (encoder, ids), partial(encoder.encode_turn, ids=ids))
+            )
         else:
-            contents.add("user", encoded_once(message, encoder, encoder.user))
+            contents.add("user", encoded_once(message, encoder, encoder.encode_user))
     return contents.encoded()
 
 
 def wire_tool_name(name: str) -> str:
-    """The tool name as Google takes it: it must not begin with a digit or a dash."""
+    """The tool name in the form that Google accepts: it must not begin with a digit or a dash."""
     name = wire_name(name)
     return name if name[0].isalpha() or name[0] == "_" else wire_name(f"_{name}")
 
 
 class _Contents:
-    """The contents of a request while they are put together."""
+    """The contents of a request while they are collected."""
 
     def __init__(self) -> None:
         self._contents: list[tuple[str, list[bytes]]] = []
@@ -82,7 +84,7 @@ class _Contents:
         self._images: list[bytes] = []
 
     def add(self, role: str, parts: Sequence[bytes]) -> None:
-        """A message; one without parts is none."""
+        """Add a message, unless it has no parts."""
         if not parts:
             return
         self._end_responses()
@@ -92,7 +94,7 @@ class _Contents:
             self._contents.append((role, list(parts)))
 
     def add_response(self, response: bytes, images: Sequence[bytes]) -> None:
-        """A tool's result, which is one content with its neighbours."""
+        """Add a tool result; consecutive ones become one content."""
         self._responses.append(response)
         self._images += images
 
@@ -114,7 +116,7 @@ class _Contents:
 
 
 class _Encoder:
-    """Spells single messages for one model. Its identity is the key of what it made."""
+    """Encodes single messages for one model. It is a part of the cache key of each encoded message."""
 
     def __init__(self, model: Model, signs: bool, images_inside: bool, sends_ids: bool) -> None:
         self._model = model
@@ -122,12 +124,14 @@ class _Encoder:
         self._images_inside = images_inside
         self._sends_ids = sends_ids
 
-    def user(self, message: UserMessage) -> tuple[bytes, ...]:
-        """The parts of a user's message; none when nothing of it is left to send."""
+    def encode_user(self, message: UserMessage) -> tuple[bytes, ...]:
+        """The parts of a user message; none when there is nothing to send."""
         return tuple(to_json(_part(block)) for block in user_blocks(message, self._model))
 
-    def response(self, message: ToolResultMessage, id: str, name: str) -> tuple[bytes, tuple[bytes, ...]]:
-        """A tool's result, and the images that must stand outside it."""
+    def encode_response(
+        self, message: ToolResultMessage, id: str, name: str
+    ) -> tuple[bytes, tuple[bytes, ...]]:
+        """A tool result, and the images to send after it."""
         blocks = result_blocks(message, self._model)
         text = "\n".join([block.text for block in blocks if isinstance(block, TextContent)])
         images = [_part(block) for block in blocks if isinstance(block, ImageContent)]
@@ -139,8 +143,8 @@ class _Encoder:
             body["parts"], images = images, []
         return to_json({"functionResponse": body}), tuple(map(to_json, images))
 
-    def turn(self, message: AssistantMessage, ids: tuple[str, ...]) -> tuple[bytes, ...]:
-        """The parts of a model's turn; none when they would say nothing."""
+    def encode_turn(self, message: AssistantMessage, ids: tuple[str, ...]) -> tuple[bytes, ...]:
+        """The parts of an answer; none when they are all blank."""
         model = self._model
         same_model = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
         wire_ids = iter(ids)
@@ -150,18 +154,18 @@ class _Encoder:
                 case TextContent():
                     parts += _signed({"text": block.text}, block.signature)
                 case ThinkingContent() if not block.redacted:
-                    said = {"text": block.thinking}
+                    text = {"text": block.thinking}
                     parts += (
-                        _signed({"thought": True} | said, block.signature) if same_model else _signed(said)
+                        _signed({"thought": True} | text, block.signature) if same_model else _signed(text)
                     )
                 case ServerContent():
                     parts += _server_part(block, same_model)
                 case ToolCall():
                     parts.append(self._call(block, next(wire_ids)))
-        if not any(_says_something(part) for part in parts):
+        if not any(_has_content(part) for part in parts):
             return ()
-        if not any("thoughtSignature" in part or _is_servers(part) for part in parts):
-            # Nothing may stand between a call and its result. What the server signed stays as it was.
+        if not any("thoughtSignature" in part or _is_server_part(part) for part in parts):
+            # Nothing may stand between a call and its result. Signed parts keep their order.
             parts.sort(key=lambda part: "functionCall" in part)
         if self._signs:
             _mark_unsigned(parts)
@@ -176,7 +180,7 @@ class _Encoder:
 
 
 def _encoder(model: Model, compat: Compat) -> _Encoder:
-    """The encoder that all requests to a model share, so that they share what it made."""
+    """The encoder that all requests to a model share, and with it the encoded messages."""
     return _encoder_of(
         model.id,
         model.api,
@@ -211,22 +215,22 @@ def _part(block: UserBlock) -> dict[str, Any]:
 
 
 def _signed(part: dict[str, Any], signature: str | None = None) -> list[dict[str, Any]]:
-    """The part with its signature when that is one; nothing for a blank text without."""
+    """The part, with its signature if that is valid; nothing for a blank text without a signature."""
     if signature and len(signature) % 4 == 0 and _BASE64.fullmatch(signature):
         return [part | {"thoughtSignature": signature}]
-    return [part] if _says_something(part) else []
+    return [part] if _has_content(part) else []
 
 
-def _says_something(part: dict[str, Any]) -> bool:
+def _has_content(part: dict[str, Any]) -> bool:
     return "text" not in part or bool(part["text"].strip())
 
 
-def _is_servers(part: dict[str, Any]) -> bool:
+def _is_server_part(part: dict[str, Any]) -> bool:
     return "text" not in part and "functionCall" not in part
 
 
 def _server_part(block: ServerContent, same_model: bool) -> list[dict[str, Any]]:
-    """A part only the server understands, as it came; another model's signature is none of its own."""
+    """A part that only the server understands, unchanged, without the signature of another model."""
     try:
         part = json.loads(block.raw)
     except ValueError:
@@ -239,7 +243,7 @@ def _server_part(block: ServerContent, same_model: bool) -> list[dict[str, Any]]
 
 
 def _mark_unsigned(parts: list[dict[str, Any]]) -> None:
-    """Mark the calls before the first signed one: the model signs only the first of several."""
+    """Mark the unsigned calls before the first signed one: the model signs only the first of several."""
     for part in parts:
         if "functionCall" not in part:
             continue

@@ -1,81 +1,35 @@
-"""The wire format of Google's Gemini models, there and on Vertex.
+"""Requests in Google's format.
 
-Gemini signs parts of its answers and wants the signatures back where they were. How Vertex is addressed is
-told in `agent.providers._gemini_endpoint`. Tools that the server itself runs are not asked for; parts that
-only the server understands come back as server blocks and are sent again as they came.
+Gemini signs parts of its answers and expects the signatures back in their places. Server tools are not
+requested; parts that only the server understands come back as server blocks and are sent again unchanged.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import Exchange, exchange
-from agent.providers.google_generative_ai.compat import Compat, compat_for
+from agent.providers.exchange import Headers, WireFormat
+from agent.providers.google_generative_ai.compat import compat_for
 from agent.providers.google_generative_ai.decode import decode, first_error
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
-from agent.providers.google_generative_ai.messages import encode_contents, wire_tool_name
+from agent.providers.google_generative_ai.messages import encode_messages, wire_tool_name
 from agent.providers.google_generative_ai.thinking import generation_limits
-from agent.providers.history_transform import NO_PARAMETERS, clean, to_json, tool_names
-from agent.providers.http.client import SseResponse
+from agent.providers.history_transform import NO_PARAMETERS, clean, to_json
 from agent.providers.image_budget import within_budget
-from agent.providers.output_schema import narrowed
-from agent.stream import AgentContext, StreamEvent, StreamOptions
-
-__all__ = ["build_request", "decode", "stream", "takes_schema"]
+from agent.providers.output_schema import restrict_schema
+from agent.stream import AgentContext, StreamOptions
 
 _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
-def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-    """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, context, options, partial(_prepare, model))
-
-
-def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
-    """The body of the request as JSON data: exactly what `stream` sends, before `options.on_payload`.
-
-    Raises ConfigurationError for compat flags the format does not know.
-    """
-    names = tool_names(context.tools, wire_tool_name)
-    request: dict[str, Any] = json.loads(_body(model, context, options, compat_for(model), names))
-    return request
-
-
-def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
-    """True when this request brings the schema of the answer."""
-    return _schema(options, compat_for(model), bool(list(context.tools))) is not None
-
-
-def _schema(options: StreamOptions, compat: Compat, with_tools: bool) -> dict[str, Any] | None:
-    """The schema of the answer as it is sent, if it is."""
-    takes = compat.supports_json_schema and (compat.supports_json_schema_with_tools or not with_tools)
-    return narrowed(options.output_schema) if takes and options.output_schema is not None else None
-
-
-def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
+def encode_request(
+    model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
+) -> tuple[bytes, Headers]:
+    """The JSON body, joined from the encoded messages, and the headers."""
     compat = compat_for(model)
-    names = tool_names(context.tools, wire_tool_name)
-    own_names = {wire: name for name, wire in names.items()}
-
-    def headers(key: str) -> dict[str, str]:  # later ones win
-        return gemini_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
-
-    def read(events: SseResponse) -> Iterator[StreamEvent]:
-        return decode(events, model.cost, own_names, events.expect_end)
-
-    body = _body(model, context, options, compat, names)
-    return Exchange(gemini_url(model, compat, options.api_key), headers, body, first_error, read)
-
-
-def _body(
-    model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
-) -> bytes:
-    """The encoded request, put together from the messages' encoded pieces."""
-    contents = encode_contents(within_budget(context.messages, model), model, compat)
+    contents = encode_messages(within_budget(context.messages, model), model, compat)
     rest: dict[str, Any] = {}
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
@@ -88,13 +42,28 @@ def _body(
     generation = generation_limits(model, options, compat)
     if options.temperature is not None:
         generation["temperature"] = options.temperature
-    schema = _schema(options, compat, bool(functions))
-    if schema is not None:
+    if (schema := output_schema(model, context, options)) is not None:
         generation |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
     if generation:
         rest["generationConfig"] = generation
     head = b'{"contents":[' + b",".join(contents) + b"]"
-    return head + (b"," + to_json(rest)[1:] if rest else b"}")
+
+    def headers(key: str) -> dict[str, str]:  # later ones win
+        return gemini_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
+
+    return head + (b"," + to_json(rest)[1:] if rest else b"}"), headers
+
+
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+    """The schema of the answer as the request carries it; None when it carries none."""
+    if options.output_schema is None:
+        return None
+    compat = compat_for(model)
+    if not compat.supports_json_schema or (
+        list(context.tools) and not compat.supports_json_schema_with_tools
+    ):
+        return None
+    return restrict_schema(options.output_schema)
 
 
 def _function(tool: Any, names: Mapping[str, str]) -> dict[str, Any]:
@@ -106,7 +75,17 @@ def _function(tool: Any, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _calling(choice: str, names: Mapping[str, str]) -> dict[str, Any]:
-    """How freely the model may call; a tool's name means this tool and no other."""
+    """Whether the model may or must call a tool; a tool's name forces that tool."""
     if choice in _MODES:
         return {"mode": _MODES[choice]}
     return {"mode": "ANY", "allowedFunctionNames": [names.get(choice) or wire_tool_name(choice)]}
+
+
+FORMAT = WireFormat(
+    encode=encode_request,
+    url=lambda model, options: gemini_url(model, options.api_key),
+    output_schema=output_schema,
+    decode=decode,
+    first_error=first_error,
+    tool_name=wire_tool_name,
+)

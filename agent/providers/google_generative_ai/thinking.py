@@ -1,4 +1,4 @@
-"""How a Gemini model is asked to think: at a level, or within a budget of tokens."""
+"""The request fields that ask a Gemini model to think: a level, or a budget in tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.providers.history_transform import stated_limit
 from agent.stream import StreamOptions
 from agent.thinking import budget_for_level, fit_thinking_budget
 
-# Tokens by level, from the ranges that Google documents for each model; -1 leaves it to the model.
+# Tokens by level, from the ranges that Google documents for each model; -1 lets the model decide.
 _BUDGETS: tuple[tuple[str, Mapping[str, int]], ...] = (
     ("2.5-pro", {"off": 128, "minimal": 128, "low": 2048, "medium": 8192, "high": 32768}),
     ("2.5-flash-lite", {"off": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576}),
@@ -21,13 +21,12 @@ _DYNAMIC = -1
 
 
 def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
-    """`maxOutputTokens` and `thinkingConfig`, as far as there is something to say.
+    """`maxOutputTokens` and `thinkingConfig`, each only if needed.
 
-    The server counts thoughts as output. So a limit that the caller sets is what the answer may take, and a
-    budget is added to it up to the model's own limit. Empty and `off` are the same: as little thinking as the
-    model can do, and no thoughts shown.
+    The server counts thoughts as output. So a limit of the caller applies to the answer, and the budget is
+    added to it, up to the model's own limit. An empty level is the same as `off`: as little thinking as the
+    model allows, and no thoughts in the answer.
     """
-    # A model described without a limit has the default one, which is a guess: a server may refuse it.
     known_limit = stated_limit(model)
     limit = options.max_tokens or known_limit
     level = options.reasoning or "off"
@@ -48,15 +47,15 @@ def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> d
 
 
 def thinking_level(model: Model, level: str) -> str:
-    """The nearest level that the model takes, in Google's words."""
+    """The nearest level that the model accepts, by Google's names."""
     version = version_of(model.id)
     match level:
         case "off" | "minimal":
-            return "MINIMAL" if _knows_minimal(model.id, version) else "LOW"
+            return "MINIMAL" if _accepts_minimal(model.id, version) else "LOW"
         case "low":
             return "LOW"
         case "medium":
-            # The first Pro of the third generation knew two levels only.
+            # The first Pro of the third generation has two levels only.
             return "HIGH" if "-pro" in model.id and version == (3, 0) else "MEDIUM"
         case "xhigh" | "max" if "xhigh" in model.available_thinking_levels:
             return "XHIGH"
@@ -64,13 +63,13 @@ def thinking_level(model: Model, level: str) -> str:
             return "HIGH"
 
 
-def _knows_minimal(id: str, version: tuple[int, int]) -> bool:
+def _accepts_minimal(id: str, version: tuple[int, int]) -> bool:
     """True for Flash up to 3.6 and every Flash-Lite; the others answer 400."""
     return "flash-lite" in id or ("flash" in id and version < (3, 7))
 
 
 def thinking_budget(model: Model, level: str, own: Mapping[str, int] | None) -> int:
-    """The tokens for thinking at a level: the caller's own number, the model's, or -1 for as it sees fit."""
+    """The tokens for thinking at a level: the caller's, else the model's, else -1 (it decides)."""
     level = "high" if level in ("xhigh", "max") else level
     custom = budget_for_level(own, level)
     if custom:

@@ -1,1 +1,1 @@
-"""HTTP requests that stream: connections, a pool, server-sent events, retries, and failures in words."""
+"""HTTP requests that stream: connections, a pool, server-sent events, retries, error texts."""

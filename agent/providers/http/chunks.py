@@ -1,9 +1,9 @@
-"""Makes few large chunks of the many small ones of an HTTP/1.1 response.
+"""Joins the small chunks of an HTTP/1.1 response that arrive in one read.
 
-Model servers send each event as a chunk of its own, and the pure-Python parser below httpx spends some ten
-microseconds on each: most of what an event costs. Chunks that arrived in one read carry no information in
-their borders, so they are joined before the parser sees them. What is not understood passes unchanged, for
-the parser to judge.
+Model servers send each event as a chunk of its own, and h11, the parser below httpx, spends some ten
+microseconds on each: most of the cost of an event. The borders of chunks mean nothing, so chunks are joined
+before the parser sees them. Everything that is not a well-formed chunk passes unchanged, for the parser to
+judge.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import re
 
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
 _INFORMATIONAL = re.compile(rb"HTTP/1\.1 1\d\d")
-# The parser gives up on longer heads and on more digits; a size line with extensions is short.
+# The limits of the parser for heads and for digits of a size; a size line with extensions is short.
 _MAX_HEAD = 100 * 1024
 _MAX_DIGITS = 20
 _MAX_SIZE_LINE = 1024
 
 
 class ChunkMerger:
-    """Fed with the bytes of one connection as they are read; `restart` comes before each response.
+    """Takes the bytes of one connection as they are read; call `restart` before each response.
 
-    Holds back nothing but an unfinished size line, so data is never delayed. Not thread-safe.
+    It holds back an unfinished size line and nothing else, so data is never delayed. Not thread-safe.
     """
 
     __slots__ = ("_feed", "_head", "_left", "_size_line")
@@ -30,14 +30,14 @@ class ChunkMerger:
         self.restart()
 
     def restart(self) -> None:
-        """A new response follows."""
+        """Prepare for the next response."""
         self._feed = self._in_head
         self._head = b""
         self._size_line = b""  # its beginning, when a read ended inside it
         self._left = 0  # bytes of the current chunk still to come, its line end included
 
     def feed(self, data: bytes) -> bytes:
-        """What the parser is to read instead; empty when only framing has come so far."""
+        """The bytes for the parser; empty when the data contained only an unfinished size line."""
         return self._feed(data)
 
     def _in_head(self, data: bytes) -> bytes:
@@ -65,7 +65,7 @@ class ChunkMerger:
                 self._size_line = data[start:]
                 break
             size = _size(data[start:line_end])
-            if size <= 0:  # the last chunk and its trailers, or nothing we know
+            if size <= 0:  # the last chunk and its trailers, or no size line
                 self._feed, rest = _unchanged, data[start:]
                 break
             begin = line_end + 2
@@ -76,7 +76,7 @@ class ChunkMerger:
         return (b"%x\r\n%b\r\n" % (len(joined), joined) if joined else b"") + rest
 
     def _rest_of_chunk(self, data: bytes) -> tuple[list[bytes], int]:
-        """What `data` brings of a chunk that began earlier, and where the next one starts."""
+        """The part of `data` that belongs to a chunk that began earlier, and the index of the next chunk."""
         if not self._left:
             return [], 0
         return [data[: max(0, self._left - 2)]], self._left
@@ -87,7 +87,7 @@ def _unchanged(data: bytes) -> bytes:
 
 
 def _size(line: bytes) -> int:
-    """The size that a chunk's first line gives; -1 when it is no such line."""
+    """The size in the first line of a chunk; -1 for any other line."""
     digits = line.partition(b";")[0].strip()
     try:
         return int(digits, 16) if digits.isalnum() and len(digits) <= _MAX_DIGITS else -1

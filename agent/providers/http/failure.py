@@ -1,4 +1,4 @@
-"""What a failed request says: the exception of this package's clients, and the text of error responses."""
+"""The exception for a failed request, and the text of error responses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from agent.errors import AgentError
 from agent.retry import ABORTED_TEXT, ErrorClass, ErrorKind
 
-# A message shorter than this says too little alone ("Bad Request"): the body follows it.
+# A shorter message ("Bad Request") is followed by the body.
 _SHORT = 20
-# Replacing shorter ones would tear texts apart (a local server takes "x" for a key) and hide nothing.
+# Shorter secrets ("x" as the key of a local server) are not replaced: that would garble texts.
 _SHORTEST_SECRET = 6
 SECRET_HEADERS = frozenset(
     ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
@@ -19,10 +19,10 @@ SECRET_HEADERS = frozenset(
 
 
 class ProviderError(AgentError):
-    """A request failed, or the stream broke; its text is fit to be shown and holds no secret.
+    """A request failed, or its stream broke. The text may be shown: it contains no secret.
 
-    Never leaves a stream function, which turns it into its last event. `aborted`: the cancel token was set.
-    `status`: of the response, None when there was none or the stream had begun. `classified`: what it is.
+    A stream function turns it into its last event. `aborted`: the cancel token was set. `status`: of the
+    response, None without a response or after the stream began. `classified`: the kind of failure.
     """
 
     def __init__(self, text: str, classified: ErrorClass, status: int | None = None) -> None:
@@ -48,12 +48,12 @@ class ProviderError(AgentError):
 
 
 def aborted() -> ProviderError:
-    """The failure of a request that was cancelled."""
+    """The error of a cancelled request."""
     return ProviderError(ABORTED_TEXT, ErrorClass("aborted"))
 
 
 def response_text(status: int, headers: Mapping[str, str], body: bytes) -> str:
-    """`<status> <message> (request-id: ...)` of an error response, from as much of its body as was read."""
+    """`<status> <message> (request-id: ...)` of an error response and the read part of its body."""
     raw = body.decode("utf-8", "replace").strip()
     error = _error_object(raw)
     message = _message(error) or raw or _redirect(status, headers) or "(no body)"
@@ -68,7 +68,7 @@ def response_text(status: int, headers: Mapping[str, str], body: bytes) -> str:
 
 
 def _error_object(raw: str) -> Any:
-    """What describes the error in a JSON body: its `error` member, or the whole object; None without JSON."""
+    """The `error` member of a JSON body, or the whole body without one; None for a body that is not JSON."""
     try:
         data = json.loads(raw)
     except ValueError:
@@ -84,7 +84,7 @@ def _message(error: Any) -> str:
 
 
 def _upstream(error: Any) -> str:
-    """What the provider behind a router said (OpenRouter: `error.metadata.raw`)."""
+    """The message of the provider behind a router (OpenRouter: `error.metadata.raw`)."""
     metadata = error.get("metadata") if isinstance(error, dict) else None
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     return raw if isinstance(raw, str) else ""
@@ -102,7 +102,7 @@ def secrets_of(headers: Mapping[str, str]) -> list[str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, longest first so that no part of one stays."""
+    """The text without the secrets; the longest are replaced first, so that no part of one remains."""
     for secret in sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

@@ -1,16 +1,16 @@
-"""Server-sent events: from byte chunks to payloads.
+"""Server-sent events: from chunks of bytes to payloads.
 
-Bytes are kept until an event is whole and decoded then, so a character cut between two packets never
-matters; a block of whole events is decoded and split at once, which makes an event cost well under a
-microsecond. Lines end at LF, CRLF or CR and nowhere else: `str.splitlines` would also split at U+2028,
-U+0085 and others that are allowed inside a JSON string.
+Bytes are decoded when an event is complete, so a character that is split between two packets does no harm.
+Complete events are decoded and split together, which costs well under a microsecond per event. Lines end at
+LF, CRLF or CR only: `str.splitlines` would also split at U+2028, U+0085 and others that are allowed inside a
+JSON string.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-# A line may have 10 MiB (a tool call with a whole file in it); an event gets a little more.
+# A line may have 10 MiB (a tool call with a whole file in it), an event a little more.
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 _OTHER_FIELDS = ("", "event", "id", "retry")  # besides `data`; a comment has an empty name
@@ -24,10 +24,10 @@ class EventTooLargeError(Exception):
 class SseReader:
     """Iterates over the payloads (`data` fields) of a stream of byte chunks, as text.
 
-    Several `data` lines are joined by line feeds; comments, unknown fields and events without data are
-    skipped; an unfinished last event counts. Bytes that are no UTF-8 become U+FFFD. `event` is the name of
-    the event whose payload came last, empty when it had none. `stray` is the beginning of the first text that
-    is of no event stream, such as a web page. Each byte is handled once. Not thread-safe.
+    Several `data` lines are joined by line feeds. Comments, unknown fields and events without data are
+    skipped; an unfinished last event counts. Bytes that are not UTF-8 become U+FFFD. `event` is the name of
+    the event of the last payload, empty when it had none. `stray` is the beginning of the first text that
+    does not belong to an event stream, such as a web page. Each byte is processed once. Not thread-safe.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -36,7 +36,7 @@ class SseReader:
         self._chunks = chunks
 
     def __iter__(self) -> Iterator[str]:
-        for block in _whole_events(self._chunks):
+        for block in _complete_events(self._chunks):
             for event in block.decode("utf-8", "replace").split("\n\n"):
                 if event.startswith("data: ") and "\n" not in event:
                     self.event = ""
@@ -54,7 +54,7 @@ class SseReader:
 
 
 def _fields(event: str) -> tuple[str, str | None]:
-    """The name and the data of one event; None when it has no data."""
+    """The name and the data of one event; the data is None when there is none."""
     name, data = "", []
     for line in event.removeprefix("\ufeff").split("\n"):
         field, _, value = line.partition(":")
@@ -70,14 +70,14 @@ def _stray(event: str) -> str:
     return "\n".join(line for line in lines if line.partition(":")[0] not in _OTHER_FIELDS)
 
 
-def _whole_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Blocks of whole events with LF line ends; the last may lack its empty line."""
-    pieces: list[bytes] = []  # of an event that is not whole yet
+def _complete_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Blocks of complete events with LF line ends; the last block may lack its empty line."""
+    pieces: list[bytes] = []  # of an event that is not complete yet
     held = 0
     for chunk in _line_feeds(chunks):
         end = chunk.rfind(b"\n\n")
         if end < 0 and chunk.startswith(b"\n") and pieces and pieces[-1].endswith(b"\n"):
-            end = 0  # the empty line was cut in two
+            end = 0  # the empty line is split between two chunks
         if end < 0:
             pieces.append(chunk)
             held += len(chunk)
@@ -94,7 +94,7 @@ def _whole_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks with every CRLF and CR made an LF; a CRLF cut between two chunks is one line end."""
+    """The chunks with LF for every CRLF and CR; a CRLF split between two chunks is one line end."""
     after_cr = False
     for chunk in chunks:
         if after_cr and chunk.startswith(b"\n"):
@@ -102,7 +102,7 @@ def _line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
             after_cr = False
         if b"\r" in chunk:
             after_cr = chunk.endswith(b"\r")
-            chunk = b"\n\n".join(chunk.split(b"\r\n\r\n"))  # mostly all there is, and three times as fast
+            chunk = b"\n\n".join(chunk.split(b"\r\n\r\n"))  # usually enough, and three times as fast
             if b"\r" in chunk:
                 chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         elif chunk:

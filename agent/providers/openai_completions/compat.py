@@ -1,4 +1,4 @@
-"""How the servers that speak Chat Completions differ, as flags: found by provider or host, set one by one."""
+"""Compatibility flags of Chat Completions, detected from the provider or the host of the base URL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal as L
 from urllib.parse import urlsplit
 
 from agent.models import Model
-from agent.providers.compat_flags import overridden
+from agent.providers.compat_flags import with_overrides
 from agent.providers.endpoint import base_url
-from agent.providers.output_schema import openai_knows_schemas
+from agent.providers.output_schema import openai_supports_schemas
 
 ThinkingFormat = L["openai", "openrouter", "deepseek", "zai", "qwen", "qwen-chat-template"]
 MaxTokensField = L["max_completion_tokens", "max_tokens"]
@@ -20,16 +20,15 @@ CacheControlFormat = L["", "anthropic"]
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What a server understands and insists on.
+    """The features and requirements of a server. `Model.compat` sets any of these by name, also in camelCase.
 
-    `Model.compat` sets any of these by name, in this spelling or in camelCase. `supports_store` and
-    `supports_developer_role` are off wherever a server is not known to take them. `thinking_format` is how
-    the request asks for thinking, `reasoning_effort_map` renames its levels.
-    `requires_reasoning_content_on_assistant_messages`: True sends the model's reasoning back with every
-    turn (empty if there was none), False never, None only to models marked as reasoning ones, and only
-    reasoning they made. `open_router_routing` is sent as `provider`, `vercel_gateway_routing` as
-    `providerOptions.gateway`. `supports_json_schema`: the answer may be asked for by its schema;
-    `..._with_tools`: also while the model has tools, which many servers refuse or then never call.
+    - `supports_store`, `supports_developer_role`: off unless the server is known to accept them.
+    - `thinking_format`: the fields that ask for thinking; `reasoning_effort_map` renames the levels.
+    - `requires_reasoning_content_on_assistant_messages`: True sends reasoning back with every answer (empty
+      if it has none), False never, None only to models with `reasoning`, and only reasoning that they made.
+    - `open_router_routing` is sent as `provider`, `vercel_gateway_routing` as `providerOptions.gateway`.
+    - `supports_json_schema`: the request may carry the schema of the answer; `..._with_tools`: also with
+      tools, which many servers refuse or then never call.
     """
 
     supports_store: bool = False
@@ -60,14 +59,14 @@ class Compat:
 
 
 def compat_for(model: Model) -> Compat:
-    """The flags for a model: what is known of its server, with `model.compat` over it.
+    """The flags detected for the model's server, with those of `model.compat` over them.
 
-    Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
+    Raises ConfigurationError for an unknown flag, naming similar ones, and for a wrong value.
     """
-    return overridden(_detected(model), model.compat, "openai-completions", _CHOICES)
+    return with_overrides(_detected(model), model.compat, "openai-completions", _CHOICES)
 
 
-# The provider ids and the parts of host names each server goes by.
+# By server its provider ids and parts of its host names.
 _OPENAI = ("openai", "api.openai.com")
 _AZURE = ("azure", ".openai.azure.com", ".cognitiveservices.azure.com")
 _CLOUDFLARE_GATEWAY = ("cloudflare-ai-gateway", "gateway.ai.cloudflare.com")
@@ -97,7 +96,7 @@ def _detected(model: Model) -> Compat:
         return model.provider in names or any("." in name and name in host for name in names)
 
     host = (urlsplit(base_url(model)).hostname or "").lower()
-    # A provider that names itself decides; the host of one called `openai` may be a proxy or a test.
+    # The provider's name decides; the host of a provider called `openai` may be a proxy.
     standard = at((*_OPENAI, *_AZURE))
     thinking: ThinkingFormat = "openai"
     efforts: Mapping[str, str] = {}
@@ -109,7 +108,7 @@ def _detected(model: Model) -> Compat:
         thinking = "openrouter"
     elif at(("groq", "api.groq.com")) and model.id == "qwen/qwen3-32b":
         efforts = _ANY_EFFORT_IS_DEFAULT
-    # Servers that know, or once knew, the older name only.
+    # Servers that accept, or once accepted, the older name only.
     old_limit = at((*_CHUTES, *_MOONSHOT, *_CLOUDFLARE_GATEWAY, *_DEEPSEEK, *_MISTRAL, "ollama"))
     claude = at(_OPENROUTER) and model.id.startswith("anthropic/")
     return Compat(
@@ -117,7 +116,7 @@ def _detected(model: Model) -> Compat:
         supports_developer_role=standard,
         supports_reasoning_effort=not at((*_XAI, *_ZAI, *_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
         supports_strict_mode=not at((*_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
-        supports_json_schema=standard and openai_knows_schemas(model.id),
+        supports_json_schema=standard and openai_supports_schemas(model.id),
         supports_json_schema_with_tools=standard,
         supports_prompt_cache_key=at(_OPENAI),
         supports_long_cache_retention=not at(_CLOUDFLARE),
@@ -130,8 +129,8 @@ def _detected(model: Model) -> Compat:
         requires_thinking_as_text=at(_MISTRAL),
         requires_reasoning_content_on_assistant_messages=True if at(_DEEPSEEK) and model.reasoning else None,
         requires_mistral_tool_ids=at(_MISTRAL),
-        # Claude behind a proxy wants `tools`, be it empty, when the history has calls; OpenAI, DeepSeek, Qwen
-        # and vLLM answer 400 to an empty one.
+        # Claude behind a proxy requires `tools`, even an empty list, when the history has calls; OpenAI,
+        # DeepSeek, Qwen and vLLM answer 400 to an empty list.
         requires_tools_with_tool_history=at(("litellm",)) or "claude" in model.id.lower(),
         strip_additional_properties=at(_POE),
     )

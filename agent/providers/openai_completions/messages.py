@@ -1,4 +1,4 @@
-"""Messages as Chat Completions spells them: each encoded once, then put together from the encoded pieces."""
+"""Encodes messages in the Chat Completions format, each message once per model and dialect."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _MISTRAL_ID_LIMIT = 9  # exactly so many letters and digits
 
 _SEE_IMAGE = "(see attached image)"
 _IMAGES_FOLLOW = {"type": "text", "text": "Attached image(s) from tool result:"}
-_RESULTS_SEEN = {"role": "assistant", "content": "I have the results of the tools."}
+_AFTER_RESULTS = {"role": "assistant", "content": "I have the results of the tools."}
 
 
 def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -> list[bytes]:
-    """The encoded messages in order; images of tool results follow each run of results in a user message."""
+    """The encoded messages in order. The images of consecutive results follow in one user message."""
     if compat.requires_mistral_tool_ids:
         placed = arrange(messages, _mistral_id, _MISTRAL_ID_LIMIT)
     else:
@@ -63,19 +63,19 @@ def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -
                 images.append(pictures)
             after_result = True
             continue
-        fragment = encoded_once(message, key, partial(encoder.said, ids=ids))
+        fragment = encoded_once(message, key, partial(encoder.encode, ids=ids))
         if not fragment:
             continue
         if after_result:
-            encoder.after_results(out, images, before_user=isinstance(message, UserMessage))
+            encoder.end_results(out, images, before_user=isinstance(message, UserMessage))
             images, after_result = [], False
         out.append(fragment)
-    encoder.after_results(out, images, before_user=False)
+    encoder.end_results(out, images, before_user=False)
     return out
 
 
 def _call_id(raw: str) -> str:
-    """The part of a Responses id that is the call's, in legal characters, as long as OpenAI allows."""
+    """The call's part of a Responses id, in legal characters and cut to OpenAI's limit."""
     return legal_id(raw.partition("|")[0])[:_ID_LIMIT]
 
 
@@ -86,15 +86,15 @@ def _mistral_id(raw: str) -> str:
 
 
 class _Encoder:
-    """Spells single messages for one model and dialect. Its identity is the key of what it made."""
+    """Encodes single messages for one model and dialect; part of the cache key of what it encodes."""
 
     def __init__(self, model: Model, compat: Compat) -> None:
         self._model = model
         self._compat = compat
         self._sends_reasoning = compat.requires_reasoning_content_on_assistant_messages
 
-    def said(self, message: UserMessage | AssistantMessage, ids: tuple[str, ...]) -> bytes:
-        """A user's or an assistant's message; empty when nothing of it is left to send."""
+    def encode(self, message: UserMessage | AssistantMessage, ids: tuple[str, ...]) -> bytes:
+        """A user message or an answer; empty when there is nothing to send."""
         if isinstance(message, AssistantMessage):
             return self._turn(message, ids)
         blocks = user_blocks(message, self._model)
@@ -105,7 +105,7 @@ class _Encoder:
         return to_json({"role": "user", "content": [_part(block) for block in blocks]})
 
     def result(self, message: ToolResultMessage, ids: tuple[str, ...]) -> tuple[bytes, bytes]:
-        """A tool's result, and its images as the parts of a user message."""
+        """A tool result, and its images as parts of a user message."""
         blocks = result_blocks(message, self._model)
         texts = [block.text for block in blocks if isinstance(block, TextContent)]
         images = [block for block in blocks if isinstance(block, ImageContent)]
@@ -114,10 +114,10 @@ class _Encoder:
             body["name"] = wire_name(message.tool_name)
         return to_json(body), b",".join(to_json(_part(image)) for image in images)
 
-    def after_results(self, out: list[bytes], images: list[bytes], before_user: bool) -> None:
-        """What must stand between a run of results and the message after it."""
+    def end_results(self, out: list[bytes], images: list[bytes], before_user: bool) -> None:
+        """Append what the server needs between tool results and the next message."""
         if (images or before_user) and self._compat.requires_assistant_after_tool_result:
-            out.append(to_json(_RESULTS_SEEN))
+            out.append(to_json(_AFTER_RESULTS))
         if images:
             parts = b",".join([to_json(_IMAGES_FOLLOW), *images])
             out.append(b'{"role":"user","content":[' + parts + b"]}")
@@ -136,25 +136,25 @@ class _Encoder:
         body: dict[str, Any] = {"role": "assistant", "content": text or nothing}
         body |= self._reasoning(thinking)
         if calls:
-            came_with = [_came_with(call) for call in calls]
-            body["tool_calls"] = list(map(_call, calls, ids, came_with))
-            details = [extra for extra in came_with if extra and "extra_content" not in extra]
+            opaque = [_opaque_data(call) for call in calls]
+            body["tool_calls"] = list(map(_call, calls, ids, opaque))
+            details = [extra for extra in opaque if extra and "extra_content" not in extra]
             if details:
                 body["reasoning_details"] = details
         return to_json(body)
 
     def _reasoning(self, thinking: list[ThinkingContent]) -> dict[str, str]:
-        wanted = self._sends_reasoning
+        always = self._sends_reasoning  # None: only to reasoning models, and only what they made
         text = "\n".join([block.thinking for block in thinking])
-        if wanted:
+        if always:
             return {REASONING_FIELDS[0]: text}
         name = thinking[0].signature if thinking else None
-        if wanted is None and self._model.reasoning and name in REASONING_FIELDS:
+        if always is None and self._model.reasoning and name in REASONING_FIELDS:
             return {name: text}
         return {}
 
 
-# The flags that change how a message is spelled.
+# The flags that change the encoding of a message.
 _MESSAGE_FLAGS = (
     "requires_tool_result_name",
     "requires_assistant_after_tool_result",
@@ -164,7 +164,7 @@ _MESSAGE_FLAGS = (
 
 
 def _encoder(model: Model, compat: Compat) -> _Encoder:
-    """The encoder that all requests to a model share, so that they share what it made."""
+    """The encoder that all requests to a model share, and with it the encoded messages."""
     flags = tuple(getattr(compat, name) for name in _MESSAGE_FLAGS)
     return _encoder_of(model.id, model.api, model.provider, model.reasoning, model.input, flags)
 
@@ -183,14 +183,14 @@ def _part(block: UserBlock) -> dict[str, Any]:
     return {"type": "text", "text": block.text}
 
 
-def _call(call: ToolCall, id: str, came_with: dict[str, Any]) -> dict[str, Any]:
+def _call(call: ToolCall, id: str, opaque: dict[str, Any]) -> dict[str, Any]:
     function = {"name": wire_name(call.name), "arguments": to_json_text(call.arguments)}
     body = {"id": id, "type": "function", "function": function}
-    return body | came_with if "extra_content" in came_with else body
+    return body | opaque if "extra_content" in opaque else body
 
 
-def _came_with(call: ToolCall) -> dict[str, Any]:
-    """The opaque data that came with a call and goes back with it: a reasoning detail, or Google's extra."""
+def _opaque_data(call: ToolCall) -> dict[str, Any]:
+    """The opaque data of a call that is sent back: a reasoning detail, or Google's `extra_content`."""
     try:
         extra = json.loads(call.signature or "null")
     except ValueError:
@@ -202,7 +202,7 @@ def _came_with(call: ToolCall) -> dict[str, Any]:
 
 
 def mark_cache(messages: list[bytes], tools: list[dict[str, Any]], mark: dict[str, str]) -> None:
-    """Put Anthropic's marks on the system prompt, the last tool and the last message that has text."""
+    """Put Anthropic's cache marks on the system prompt, the last tool and the last message with text."""
     if messages and re.match(rb'\{"role":"(?:system|developer)"', messages[0]):
         messages[0] = _marked(messages[0], mark)
     if tools:

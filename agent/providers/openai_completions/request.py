@@ -1,90 +1,31 @@
-"""The wire format of OpenAI's Chat Completions, which most servers speak in one dialect or another.
+"""Requests in OpenAI's Chat Completions format.
 
-Azure OpenAI is the provider `azure`: `agent.providers._openai` tells how its addresses are written.
+Azure OpenAI is the provider `azure`; `agent.providers.openai_endpoint` describes its URLs.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import Exchange, exchange
-from agent.providers.history_transform import (
-    NO_PARAMETERS,
-    clean,
-    stated_limit,
-    to_json,
-    tool_names,
-    wire_name,
-)
-from agent.providers.http.client import SseResponse
+from agent.providers.exchange import Headers, WireFormat
+from agent.providers.history_transform import NO_PARAMETERS, clean, stated_limit, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_completions.compat import Compat, compat_for
 from agent.providers.openai_completions.decode import decode, first_error
 from agent.providers.openai_completions.messages import encode_messages, mark_cache
 from agent.providers.openai_endpoint import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers.output_schema import OUTPUT_NAME
-from agent.stream import AgentContext, StreamEvent, StreamOptions
-
-__all__ = ["build_request", "decode", "stream", "takes_schema"]
+from agent.stream import AgentContext, StreamOptions
 
 
-def stream(model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-    """The model's answer, event by event. Never raises: whatever fails is the `StreamError` at the end."""
-    return exchange(model, context, options, partial(_prepare, model))
-
-
-def _prepare(model: Model, context: AgentContext, options: StreamOptions) -> Exchange:
+def encode_request(
+    model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
+) -> tuple[bytes, Headers]:
+    """The JSON body, joined from the encoded messages, and the headers."""
     compat = compat_for(model)
-    names = tool_names(context.tools)
-    own_names = {wire: name for name, wire in names.items()}
-
-    def read(events: SseResponse) -> Iterator[StreamEvent]:
-        return decode(events, model.cost, own_names, events.expect_end)
-
-    body = _body(model, context, options, compat, names)
-    headers = partial(_headers, model, options, compat)
-    return Exchange(openai_url(model, CHAT_PATH), headers, body, first_error, read)
-
-
-def build_request(model: Model, context: AgentContext, options: StreamOptions) -> dict[str, Any]:
-    """The body of the request as JSON data: exactly what `stream` sends, before `options.on_payload`.
-
-    Raises ConfigurationError for compat flags the format does not know.
-    """
-    body = _body(model, context, options, compat_for(model), tool_names(context.tools))
-    request: dict[str, Any] = json.loads(body)
-    return request
-
-
-def takes_schema(model: Model, context: AgentContext, options: StreamOptions) -> bool:
-    """True when this request brings the schema of the answer."""
-    return _takes_schema(options, compat_for(model), bool(list(context.tools)))
-
-
-def _takes_schema(options: StreamOptions, compat: Compat, with_tools: bool) -> bool:
-    takes = compat.supports_json_schema and (compat.supports_json_schema_with_tools or not with_tools)
-    return options.output_schema is not None and takes
-
-
-# --- head and tail of the request ------------------------------------------------------------------------
-
-
-def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> dict[str, str]:
-    headers = openai_credentials(model, key)
-    session = options.session_id
-    if compat.send_session_affinity_headers and session and options.cache_retention != "none":
-        headers |= {"session_id": session, "x-client-request-id": session, "x-session-affinity": session}
-    return headers | dict(model.headers) | dict(options.headers or {})  # later ones win, in any case
-
-
-def _body(
-    model: Model, context: AgentContext, options: StreamOptions, compat: Compat, names: Mapping[str, str]
-) -> bytes:
-    """The encoded request, put together from the messages' encoded pieces."""
     messages = encode_messages(within_budget(context.messages, model), model, compat)
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
@@ -101,15 +42,39 @@ def _body(
             rest["tool_choice"] = _tool_choice(options.tool_choice, names)
     elif compat.requires_tools_with_tool_history and any(m.startswith(b'{"role":"tool"') for m in messages):
         rest["tools"] = []
-    if _takes_schema(options, compat, bool(tools)):
-        wanted = {"name": OUTPUT_NAME, "schema": options.output_schema, "strict": False}
-        rest["response_format"] = {"type": "json_schema", "json_schema": wanted}
+    if (schema := output_schema(model, context, options)) is not None:
+        json_schema = {"name": OUTPUT_NAME, "schema": schema, "strict": False}
+        rest["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     head = b'{"model":' + to_json(model.id) + b',"messages":['
-    return head + b",".join(messages) + b"]," + to_json(rest)[1:]
+    body = head + b",".join(messages) + b"]," + to_json(rest)[1:]
+    return body, partial(_headers, model, options, compat)
+
+
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+    """The schema of the answer as the request carries it; None when it carries none."""
+    if options.output_schema is None:
+        return None
+    compat = compat_for(model)
+    if not compat.supports_json_schema or (
+        list(context.tools) and not compat.supports_json_schema_with_tools
+    ):
+        return None
+    return options.output_schema
+
+
+# --- headers and settings --------------------------------------------------------------------------------
+
+
+def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> dict[str, str]:
+    headers = openai_credentials(model, key)
+    session = options.session_id
+    if compat.send_session_affinity_headers and session and options.cache_retention != "none":
+        headers |= {"session_id": session, "x-client-request-id": session, "x-session-affinity": session}
+    return headers | dict(model.headers) | dict(options.headers or {})  # later ones win, in any case
 
 
 def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
-    """All of the body but the model, the messages and the tools."""
+    """The body without the model, the messages and the tools."""
     body: dict[str, Any] = {"stream": True}
     if compat.supports_usage_in_streaming:
         body["stream_options"] = {"include_usage": True}
@@ -132,7 +97,7 @@ def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str,
 
 
 def _thinking(level: str, compat: Compat) -> dict[str, Any]:
-    """How the server is asked to think at a level; empty and `off` are the same to a server."""
+    """The fields that ask for a thinking level. An empty level is the same as `off`."""
     thinks = level not in ("", "off")
     effort = compat.reasoning_effort_map.get(level or "off", level if thinks else "")
     match compat.thinking_format:
@@ -195,3 +160,12 @@ def _without_additional_properties(schema: Any) -> Any:
     if isinstance(schema, list | tuple):
         return [_without_additional_properties(item) for item in schema]
     return schema
+
+
+FORMAT = WireFormat(
+    encode=encode_request,
+    url=lambda model, options: openai_url(model, CHAT_PATH),
+    output_schema=output_schema,
+    decode=decode,
+    first_error=first_error,
+)

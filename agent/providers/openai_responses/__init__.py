@@ -1,9 +1,7 @@
-"""The wire format of OpenAI's Responses, spoken without state on the server: each request brings it all.
+"""The wire format of OpenAI's Responses, without state on the server."""
 
-`stream` is its stream function, `build_request` what it sends, `takes_schema` tells whether a request carries
-the schema of its answer.
-"""
-
-from agent.providers.openai_responses.request import build_request, stream, takes_schema
+from agent.providers.openai_responses.request import FORMAT
 
 __all__ = ["build_request", "stream", "takes_schema"]
+
+stream, build_request, takes_schema = FORMAT.stream, FORMAT.build_request, FORMAT.takes_schema

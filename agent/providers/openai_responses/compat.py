@@ -1,4 +1,4 @@
-"""How the servers that speak Responses differ, as flags: found by provider or host, set one by one."""
+"""Compatibility flags of the Responses format, detected from the provider or the host of the base URL."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import get_args
 from urllib.parse import urlsplit
 
 from agent.models import Model
-from agent.providers.compat_flags import overridden
+from agent.providers.compat_flags import with_overrides
 from agent.providers.endpoint import base_url
 from agent.providers.openai_endpoint import AZURE
-from agent.providers.output_schema import openai_knows_schemas
+from agent.providers.output_schema import openai_supports_schemas
 
 ReasoningSummary = L["auto", "concise", "detailed", ""]
 ServiceTier = L["", "auto", "default", "flex", "priority", "scale"]
@@ -20,12 +20,12 @@ ServiceTier = L["", "auto", "default", "flex", "priority", "scale"]
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What a server understands and insists on; `Model.compat` sets any of these by name.
+    """The features and requirements of a server. `Model.compat` sets any of these by name, also in camelCase.
 
-    `supports_developer_role` is for the system prompt of reasoning models. `reasoning_effort_map` renames
-    thinking levels (`off` too). `reasoning_summary` empty asks for none. `service_tier` is sent as it is
-    and, with `flex` and `priority`, changes what the answer costs. `supports_json_schema`: the answer may be
-    asked for by its schema.
+    - `supports_developer_role`: for the system prompt of reasoning models.
+    - `reasoning_effort_map` renames thinking levels, `off` too. An empty `reasoning_summary` requests none.
+    - `service_tier` is sent unchanged; `flex` and `priority` change the price of the answer.
+    - `supports_json_schema`: the request may carry the schema of the answer.
     """
 
     supports_developer_role: bool = True
@@ -45,13 +45,13 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def compat_for(model: Model) -> Compat:
-    """The flags for a model: what is known of its server, with `model.compat` over it.
+    """The flags detected for the model's server, with those of `model.compat` over them.
 
-    Raises ConfigurationError for an unknown flag, naming near ones, and for a value a flag can't have.
+    Raises ConfigurationError for an unknown flag, naming similar ones, and for a wrong value.
     """
     openai = model.provider == "openai" or urlsplit(base_url(model)).hostname == "api.openai.com"
     found = Compat(
         supports_long_cache_retention=openai,
-        supports_json_schema=(openai or model.provider == AZURE) and openai_knows_schemas(model.id),
+        supports_json_schema=(openai or model.provider == AZURE) and openai_supports_schemas(model.id),
     )
-    return overridden(found, model.compat, model.api, _CHOICES)
+    return with_overrides(found, model.compat, model.api, _CHOICES)

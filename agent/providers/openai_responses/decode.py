@@ -36,10 +36,13 @@ _KINDS = {"message": "text", "reasoning": "thinking", "function_call": "call"}
 
 
 def decode(
-    payloads: Iterable[str | bytes], cost: ModelCost | None = None, names: Mapping[str, str] | None = None
+    payloads: Iterable[str | bytes],
+    cost: ModelCost | None = None,
+    names: Mapping[str, str] | None = None,
+    expect_end: Callable[[float], object] | None = None,
 ) -> Iterator[StreamEvent]:
     """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
-    return ResponsesDecoder(cost, names).decode(payloads)
+    return ResponsesDecoder(cost, names, expect_end).decode(payloads)
 
 
 def failure_text(response: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
-"""Messages as input items of the Responses format: each message encoded once, as the bytes of its items.
+"""Encodes messages as input items of the Responses format, each message once per model.
 
-A turn of the same model goes back as it came: reasoning items word for word, with what the server encrypted
-in them, and ids, by which the server knows what belongs together. An id that would point to reasoning that
-is not sent along is left out, for the server refuses one without the other.
+An answer of the same model is sent back unchanged: its reasoning items with their encrypted content, and the
+ids by which the server relates items. An id that would refer to reasoning that is not sent is left out: the
+server refuses one without the other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from agent.providers.history_transform import (
 
 _CALL_PREFIX = "fc"
 _MESSAGE_PREFIX = "msg_"
-# Stands in encoded turns for the place of the turn; in JSON no other byte of this value can occur.
+# Stands in encoded answers for the position of the answer. JSON text contains no other byte of this value.
 _PLACE = b"\x00"
 _PHASES = ("commentary", "final_answer")
 
@@ -54,13 +54,14 @@ def encode_messages(messages: Iterable[Message], model: Model) -> list[bytes]:
     out: list[bytes] = []
     for position, (message, ids) in enumerate(arrange(messages, call_half)):
         if isinstance(message, AssistantMessage):
-            fragment = encoded_once(message, (encoder, ids), partial(encoder.turn, ids))
-            # A text without an id gets that of its place, which stays the same while the history only grows.
+            fragment = encoded_once(message, (encoder, ids), partial(encoder.encode_turn, ids))
+            # A text without an id gets one made of its position, which stays the same while the history
+            # grows.
             fragment = fragment.replace(_PLACE, b"%d" % position)
         elif isinstance(message, ToolResultMessage):
-            fragment = encoded_once(message, (encoder, ids), partial(encoder.result, ids[0]))
+            fragment = encoded_once(message, (encoder, ids), partial(encoder.encode_result, ids[0]))
         else:
-            fragment = encoded_once(message, encoder, encoder.user)
+            fragment = encoded_once(message, encoder, encoder.encode_user)
         if fragment:
             out.append(fragment)
     return out
@@ -70,12 +71,12 @@ def encode_messages(messages: Iterable[Message], model: Model) -> list[bytes]:
 
 
 def joined_id(call_id: str, item_id: str) -> str:
-    """The id of a call in our messages: what a result refers to, and the id of the call's own item."""
+    """The id of a call in our messages: the id that results refer to, and the id of the call's item."""
     return f"{call_id}|{item_id}" if item_id else call_id
 
 
 def call_half(raw: str) -> str:
-    """The part of a call's id that its result refers to, as the server accepts it."""
+    """The part of a call's id that its result refers to, in the characters that the server accepts."""
     return legal_id(raw.partition("|")[0]).rstrip("_") or "call"
 
 
@@ -89,14 +90,14 @@ def _item_half(raw: str) -> str:
 
 
 def text_signature(id: str, phase: str) -> str | None:
-    """What a text block keeps of its message item; None when there is nothing to keep."""
+    """The signature of a text block: the id and the phase of its message item; None without an id."""
     if not id:
         return None
     return to_json_text({"v": 1, "id": id} | ({"phase": phase} if phase else {}))
 
 
 def _identity(signature: str | None) -> tuple[str, str]:
-    """The id and the phase of a text block; a signature that is no JSON is an id of the old kind."""
+    """The id and the phase in the signature of a text block; one that is not JSON is an id alone."""
     if not signature:
         return "", ""
     if not signature.startswith("{"):
@@ -118,29 +119,29 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 class _Encoder:
-    """Spells single messages for one model. Its identity is the key of what it made."""
+    """Encodes single messages for one model. It is a part of the cache key of each encoded message."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def user(self, message: UserMessage) -> bytes:
-        """A user's message; empty when nothing of it is left to send."""
+    def encode_user(self, message: UserMessage) -> bytes:
+        """A user message; empty when there is nothing to send."""
         parts = [_part(block) for block in user_blocks(message, self._model)]
         return to_json({"role": "user", "content": parts}) if parts else b""
 
-    def result(self, call_id: str, message: ToolResultMessage) -> bytes:
-        """A tool's result: text, or a list of parts when there are images the model sees."""
+    def encode_result(self, call_id: str, message: ToolResultMessage) -> bytes:
+        """A tool result: text, or a list of parts when it has images that the model can see."""
         blocks = result_blocks(message, self._model)
         output: Any = "\n".join([block.text for block in blocks if isinstance(block, TextContent)])
         if any(isinstance(block, ImageContent) for block in blocks):
             output = [_part(block) for block in blocks]
         return to_json({"type": "function_call_output", "call_id": call_id, "output": output})
 
-    def turn(self, ids: tuple[str, ...], message: AssistantMessage) -> bytes:
-        """The items of an answer, calls last: nothing may stand between a call and its result."""
+    def encode_turn(self, ids: tuple[str, ...], message: AssistantMessage) -> bytes:
+        """The items of an answer. Calls are last: nothing may stand between a call and its result."""
         blocks = assistant_blocks(message, self._model)
         turn = _Turn(message, blocks, self._model, ids)
-        told: list[bytes] = []
+        items: list[bytes] = []
         calls: list[bytes] = []
         reasoning: list[bytes] = []
         for block in blocks:
@@ -148,14 +149,14 @@ class _Encoder:
             if isinstance(block, ThinkingContent):
                 reasoning += [item] if item else []
             elif item:
-                (calls if isinstance(block, ToolCall) else told).extend([*reasoning, item])
+                (calls if isinstance(block, ToolCall) else items).extend([*reasoning, item])
                 reasoning = []
-        # Reasoning that nothing follows (the answer was cut there) is left out: the server refuses it.
-        return b",".join(told + calls)
+        # Reasoning without a following item (the answer was truncated) is left out: the server refuses it.
+        return b",".join(items + calls)
 
 
 class _Turn:
-    """One answer while its items are spelled."""
+    """One answer while its items are encoded."""
 
     def __init__(
         self,
@@ -166,8 +167,8 @@ class _Turn:
     ) -> None:
         same_provider = message.provider == model.provider and message.api == model.api
         self._same_model = same_provider and message.model == model.id
-        # Another model of the provider knows the ids but not the reasoning they belong to; to another
-        # provider they are just names.
+        # For another model of the provider the ids refer to reasoning that it has not; another provider does
+        # not interpret them.
         self._keeps_call_ids = self._same_model or not same_provider
         if self._same_model and _lost_reasoning(message, blocks):
             self._same_model = self._keeps_call_ids = False
@@ -175,7 +176,7 @@ class _Turn:
         self._made_up = 0
 
     def item(self, block: AssistantBlock) -> bytes:
-        """The item of a block; empty when it has none."""
+        """The item of a block; empty when there is none."""
         match block:
             case TextContent():
                 return self._message(block)
@@ -206,7 +207,7 @@ class _Turn:
         call_id = next(self._ids)
         body: dict[str, Any] = {"type": "function_call"}
         item_id = _item_half(call.id)
-        # A call that had to get another id, because the server gave one twice, has no item of its own either.
+        # A call that got another id, because the server used one twice, has no item id either.
         if item_id and self._keeps_call_ids and call_id == call_half(call.id):
             body["id"] = item_id
         arguments = to_json_text(call.arguments)
@@ -214,13 +215,13 @@ class _Turn:
 
 
 def _lost_reasoning(message: AssistantMessage, blocks: list[AssistantBlock]) -> bool:
-    """True when reasoning of the turn can't be sent as the server knows it."""
+    """True when some reasoning of the answer can't be sent back unchanged."""
     kept = sum(isinstance(block, ThinkingContent) and bool(_reasoning(block)) for block in blocks)
     return kept < sum(isinstance(block, ThinkingContent) for block in message.content)
 
 
 def _reasoning(block: ThinkingContent) -> bytes:
-    """The reasoning item as it came. What the server said to be null is left out, for it takes no null."""
+    """The reasoning item, unchanged but for its null fields, which the server does not accept."""
     item = _object(block.signature)
     if item.get("type") != "reasoning":
         return b""
@@ -237,5 +238,5 @@ def _part(block: UserBlock) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _encoder_of(id: str, api: str, provider: str, input: tuple[str, ...]) -> _Encoder:
-    """The encoder that all requests to a model share, so that they share what it made."""
+    """The encoder that all requests to a model share, and with it the encoded messages."""
     return _Encoder(Model(id, api, provider, input=input))

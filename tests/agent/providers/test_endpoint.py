@@ -6,7 +6,8 @@ import pytest
 
 from agent.errors import ConfigurationError
 from agent.models import Model
-from agent.providers.endpoint import api_key, endpoint
+from agent.providers.credentials import api_key
+from agent.providers.endpoint import endpoint
 from agent.stream import StreamOptions
 
 PATH = "/chat/completions"

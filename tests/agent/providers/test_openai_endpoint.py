@@ -10,7 +10,7 @@ from support.sse_server import SseServer
 
 from agent.errors import ConfigurationError
 from agent.models import Model, get_model
-from agent.providers.endpoint import api_key
+from agent.providers.credentials import api_key
 from agent.providers.openai_completions import build_request
 from agent.providers.openai_endpoint import CHAT_PATH, RESPONSES_PATH, openai_url
 from agent.stream import AgentContext, StreamOptions

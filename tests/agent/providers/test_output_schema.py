@@ -1,4 +1,4 @@
-"""Which models are asked by a schema, and what of a schema the servers that compile it are told."""
+"""Which models are asked by a schema, and what of a schema the servers that compile it are restricted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from agent.models import Model
 from agent.providers import takes_schema
-from agent.providers.output_schema import narrowed
+from agent.providers.output_schema import restrict_schema
 from agent.stream import AgentContext, StreamOptions
 from agent.tools.signature import plain_schema
 
@@ -115,7 +115,7 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def test_a_schema_keeps_its_form_and_says_its_bounds_in_words() -> None:
-    assert narrowed(schema_of(Home)) == {
+    assert restrict_schema(schema_of(Home)) == {
         "type": "object",
         "required": ["mood", "pet", "rooms"],
         "additionalProperties": False,
@@ -148,23 +148,23 @@ def test_a_schema_keeps_its_form_and_says_its_bounds_in_words() -> None:
 
 @pytest.mark.parametrize("model", [Node, Open, Pair, Anything])
 def test_what_cannot_be_said_is_not_sent(model: type[BaseModel]) -> None:
-    assert narrowed(schema_of(model)) is None
+    assert restrict_schema(schema_of(model)) is None
 
 
 def test_a_property_may_have_the_name_of_a_word() -> None:
     schema = {"type": "object", "properties": {"patternProperties": {"type": "string"}}, "required": []}
-    told = narrowed(schema)
-    assert told is not None
-    assert told["properties"] == schema["properties"]
+    restricted = restrict_schema(schema)
+    assert restricted is not None
+    assert restricted["properties"] == schema["properties"]
 
 
 @pytest.mark.parametrize(("optional", "sent"), [(24, True), (25, False)])
 def test_more_optional_properties_than_the_server_compiles_are_not_sent(optional: int, sent: bool) -> None:
     properties = {f"p{n}": {"type": "string"} for n in range(optional)}
-    assert (narrowed({"type": "object", "properties": properties}) is not None) is sent
+    assert (restrict_schema({"type": "object", "properties": properties}) is not None) is sent
 
 
-def test_a_schema_is_not_changed_by_being_narrowed() -> None:
+def test_a_schema_is_not_changed_by_being_restrict_schema() -> None:
     schema = schema_of(Home)
-    narrowed(schema)
+    restrict_schema(schema)
     assert schema == schema_of(Home)

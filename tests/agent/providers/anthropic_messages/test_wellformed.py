@@ -15,8 +15,7 @@ from support.rules import check_messages, refuse
 
 from agent.messages import Message, ServerContent, message_to_json
 from agent.models import Model
-from agent.providers.anthropic_messages import request as anthropic_messages
-from agent.providers.anthropic_messages.compat import compat_for
+from agent.providers.anthropic_messages.request import encode_request
 from agent.providers.history_transform import tool_names
 from agent.stream import AgentContext
 
@@ -43,8 +42,7 @@ SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=
 
 def body_of(history: list[Message], model: Model = CLAUDE, system: str = "", **more: Any) -> bytes:
     context = AgentContext(system, history, [Tool("ls")])
-    compat = compat_for(model)
-    return anthropic_messages._body(model, context, options(**more), compat, tool_names(context.tools))[0]
+    return encode_request(model, context, options(**more), tool_names(context.tools))[0]
 
 
 @SETTINGS

@@ -39,7 +39,7 @@ from agent.messages import (
 )
 from agent.models import Model
 from agent.providers.google_generative_ai.compat import compat_for
-from agent.providers.google_generative_ai.messages import encode_contents, wire_tool_name
+from agent.providers.google_generative_ai.messages import encode_messages, wire_tool_name
 
 S1, S2 = signature("one"), signature("two")
 ASK = UserMessage("hi")
@@ -299,9 +299,9 @@ def test_a_name_begins_with_a_letter_or_an_underscore(name: str, wire: str) -> N
 def test_a_message_is_encoded_once() -> None:
     history: list[Message] = [ASK, said(ToolCall("c1", "ls", {})), result()]
     compat = compat_for(GEMINI_3)
-    encode_contents(history, GEMINI_3, compat)
+    encode_messages(history, GEMINI_3, compat)
     slots = [dict(getattr(message, "_encoded")) for message in history]  # noqa: B009
-    encode_contents([*history, said(TextContent("more"))], GEMINI_3, compat)
+    encode_messages([*history, said(TextContent("more"))], GEMINI_3, compat)
     for message, before in zip(history, slots, strict=True):
         after = getattr(message, "_encoded")  # noqa: B009
         assert after.keys() == before.keys()

@@ -28,7 +28,6 @@ from agent.errors import ConfigurationError
 from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
 from agent.models import Model, get_model
 from agent.providers.google_generative_ai import build_request, stream
-from agent.providers.google_generative_ai.compat import compat_for
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
 from agent.stream import AgentContext, StreamError, StreamEvent, build_message
 from agent.usage import ModelCost
@@ -289,15 +288,15 @@ def test_limits_and_temperature_are_the_generations() -> None:
 )
 def test_the_base_url_may_name_its_version(base: str, url: str) -> None:
     model = replace(GEMINI_3, base_url=base)
-    assert gemini_url(model, compat_for(model), "k") == url
+    assert gemini_url(model, "k") == url
 
 
 def test_an_id_may_name_its_collection() -> None:
     for id, path in (("models/x", "/v1beta/models/x:"), ("tunedModels/x", "/v1beta/tunedModels/x:")):
         model = replace(GEMINI_3, id=id, base_url="https://h")
-        assert path in gemini_url(model, compat_for(model), "k")
+        assert path in gemini_url(model, "k")
     odd = replace(GEMINI_3, id="a?b#c", base_url="https://h")
-    assert "/models/a%3Fb%23c:" in gemini_url(odd, compat_for(odd), "k")
+    assert "/models/a%3Fb%23c:" in gemini_url(odd, "k")
 
 
 # --- Vertex ---
@@ -307,7 +306,7 @@ VERTEX = replace(GEMINI_3, provider="vertex", compat={"project": "p1", "location
 
 def vertex_url(model: Model = VERTEX, key: str = "ya29.token", **compat: str) -> str:
     model = replace(model, compat=compat or model.compat)
-    return gemini_url(model, compat_for(model), key).removesuffix(":streamGenerateContent?alt=sse")
+    return gemini_url(model, key).removesuffix(":streamGenerateContent?alt=sse")
 
 
 def test_vertex_is_asked_at_its_location_for_the_project(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ from support.rules import check_completions, refuse
 from agent.messages import Message, message_to_json
 from agent.models import Model
 from agent.providers.history_transform import tool_names
-from agent.providers.openai_completions.compat import compat_for
-from agent.providers.openai_completions.request import _body
+from agent.providers.openai_completions.request import encode_request
 from agent.stream import AgentContext, StreamOptions
 
 HISTORIES = histories(API, "local", "m")
@@ -41,7 +40,7 @@ SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=
 
 
 def body_of(history: list[Message], model: Model, system: str = "") -> bytes:
-    return _body(model, AgentContext(system, history), StreamOptions(), compat_for(model), tool_names(()))
+    return encode_request(model, AgentContext(system, history), StreamOptions(), tool_names(()))[0]
 
 
 @SETTINGS

@@ -289,7 +289,7 @@ def test_a_mark_does_not_stay_on_the_message() -> None:
 
 def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request encodes what is new in it; the rest is put together from what earlier ones made."""
-    from agent.providers.openai_completions import messages as messages_room
+    from agent.providers.openai_completions import messages as encoding
 
     encoded: list[int] = []
 
@@ -297,8 +297,8 @@ def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         encoded.append(1)
         return original(value)
 
-    original = messages_room.to_json
-    monkeypatch.setattr(messages_room, "to_json", counting)
+    original = encoding.to_json
+    monkeypatch.setattr(encoding, "to_json", counting)
     history: list[Message] = []
     for number in range(50):
         history += [called(ToolCall(f"c{number}", "ls", {})), ToolResultMessage(f"c{number}", "ls", "x")]
@@ -306,7 +306,7 @@ def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(encoded) == 100
 
 
-def test_models_that_spell_messages_alike_share_the_encoded_form() -> None:
+def test_models_with_the_same_dialect_share_the_encoded_form() -> None:
     message = UserMessage("x")
     for seed in range(20):
         request([message], replace(LOCAL, headers={"x-seed": str(seed)}, base_url=f"http://host-{seed}"))

@@ -22,7 +22,7 @@ from agent.messages import (
 )
 from agent.models import Model
 from agent.providers.history_transform import tool_names
-from agent.providers.openai_responses.request import _body
+from agent.providers.openai_responses.request import encode_request
 from agent.stream import AgentContext, StreamOptions
 
 # What this format adds to any history: ids in two halves, and signatures of its own and of others.
@@ -43,7 +43,7 @@ SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=
 
 
 def body_of(history: list[Message], model: Model, system: str = "") -> bytes:
-    return _body(model, AgentContext(system, history), StreamOptions(), tool_names(()))
+    return encode_request(model, AgentContext(system, history), StreamOptions(), tool_names(()))[0]
 
 
 @SETTINGS
