@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from agent_tools.files.filesystem import DISK, Confined, Disk
+from agent_tools.files.filesystem import FILESYSTEM, ConfinedFilesystem, Filesystem
 from agent_tools.files.paths import resolve
 from agent_tools.process.capture import Capture, Captured
 from agent_tools.process.environment import command_environment, filtered_environment
@@ -133,7 +133,7 @@ def bash_tool(
         pass_env=names if env_filter else None,
         spawn_hook=spawn_hook,
         jobs=jobs,
-        disk=Confined(cwd) if box else DISK,
+        filesystem=ConfinedFilesystem(cwd) if box else FILESYSTEM,
         sandbox=box,
     )
     return Tool(
@@ -158,7 +158,7 @@ class _Runner:
     pass_env: frozenset[str] | None
     spawn_hook: Callable[[Spawn], Spawn] | None
     jobs: JobTable | None
-    disk: Disk
+    filesystem: Filesystem
     sandbox: Bubblewrap | None
 
     def run(self, arguments: BashArguments, context: CallContext) -> Result:
@@ -179,7 +179,7 @@ class _Runner:
         environ = os.environ if self.pass_env is None else filtered_environment(os.environ, self.pass_env)
         spawn = Spawn(
             command=f"{self.prefix}\n{arguments.command}" if self.prefix else arguments.command,
-            cwd=resolve(arguments.cwd, self.cwd, disk=self.disk) if arguments.cwd else self.cwd,
+            cwd=resolve(arguments.cwd, self.cwd, filesystem=self.filesystem) if arguments.cwd else self.cwd,
             env=command_environment(environ, self.changes),
         )
         return self.spawn_hook(spawn) if self.spawn_hook else spawn

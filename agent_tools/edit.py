@@ -15,7 +15,7 @@ from agent_tools.files.atomic_write import (
     require_regular_file,
     store,
 )
-from agent_tools.files.filesystem import DISK, Disk, disk_for
+from agent_tools.files.filesystem import FILESYSTEM, Filesystem, filesystem_for
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import format_size
@@ -45,16 +45,16 @@ def edit_tool(
     text lives elsewhere (in an editor, on another machine). Edits of one file wait for each other, however
     its path is spelled, so parallel calls lose nothing. `confine` refuses what is not below `cwd`.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: EditArguments) -> str:
-        return resolve(require_path(arguments.path), cwd, disk=disk)
+        return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
     def edit(arguments: EditArguments, context: Any) -> Result:
         path = target(arguments)
         with lock_for(path, context.cancel):
-            edited = prepare_edit(arguments, path, context, reader, disk)
-            store(path, edited.data, context, writer, disk)
+            edited = prepare_edit(arguments, path, context, reader, filesystem)
+            store(path, edited.data, context, writer, filesystem)
         return _result(arguments, edited)
 
     return Tool(
@@ -68,10 +68,14 @@ def edit_tool(
 
 
 def prepare_edit(
-    arguments: EditArguments, path: str, context: Any, reader: Reader | None = None, disk: Disk = DISK
+    arguments: EditArguments,
+    path: str,
+    context: Any,
+    reader: Reader | None = None,
+    filesystem: Filesystem = FILESYSTEM,
 ) -> Edited:
     """What the call would make of the file, which is only read; raises `ToolFailure` if it cannot be done."""
-    data = _load(arguments.path, path, context, reader, disk)
+    data = _load(arguments.path, path, context, reader, filesystem)
     _stop_if_cancelled(arguments.path, context)
     if arguments.if_hash is not None and arguments.if_hash != content_hash(data):
         raise ToolFailure(
@@ -83,20 +87,20 @@ def prepare_edit(
     return edited
 
 
-def _load(given: str, path: str, context: Any, reader: Reader | None, disk: Disk) -> bytes:
+def _load(given: str, path: str, context: Any, reader: Reader | None, filesystem: Filesystem) -> bytes:
     if reader is not None:
         try:
             return reader(context, path).encode("utf-8", "surrogateescape")
         except Exception as error:
             raise ToolFailure(f"{given} was not found or cannot be read: {error}") from error
     try:
-        size = require_regular_file(path, disk).st_size
+        size = require_regular_file(path, filesystem).st_size
         if size > MAX_EDITED_BYTES:
             limit = format_size(MAX_EDITED_BYTES)
             raise ToolFailure(f"{given} has {format_size(size)}; edit takes at most {limit}. Use bash (sed).")
-        return read_regular(path, disk, most=MAX_EDITED_BYTES)
+        return read_regular(path, filesystem, max_bytes=MAX_EDITED_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        raise not_found(given, path, disk) from None
+        raise not_found(given, path, filesystem) from None
 
 
 def _stop_if_cancelled(given: str, context: Any) -> None:

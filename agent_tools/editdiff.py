@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing.replacement import EditArguments
-from agent_tools.files.filesystem import disk_for
+from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
 from agent_tools.truncate import cut_line, format_size, keep_head
@@ -25,14 +25,14 @@ def editdiff_tool(
     cwd: str | os.PathLike[str] = ".", *, reader: Reader | None = None, confine: bool = False
 ) -> Tool[EditArguments]:
     """The tool `editdiff`, relative paths start at `cwd`; `reader` and `confine` as for `edit_tool`."""
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: EditArguments) -> str:
-        return resolve(require_path(arguments.path), cwd, disk=disk)
+        return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
     def editdiff(arguments: EditArguments, context: Any) -> Result:
         path = target(arguments)
-        edited = prepare_edit(arguments, path, context, reader, disk)
+        edited = prepare_edit(arguments, path, context, reader, filesystem)
         diff = edited.diff()
         details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
         rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])

@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.files.filesystem import disk_for
+from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use
 from agent_tools.search.gitignore import Walk
 from agent_tools.search.globs import below, matcher
 from agent_tools.search.listing import (
-    MOST_ROWS,
+    MAX_ROWS,
     Exclude,
-    Guard,
     Notices,
+    SearchGuard,
     excluded_text,
     require_searchable,
     search_path,
@@ -58,20 +58,20 @@ def find_tool(
     `confine` refuses what is not below `cwd`; the rules of a .gitignore above it then do not hold.
     `exclude` leaves files and folders out, as for `grep_tool`.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: FindArguments) -> str:
-        return search_path(arguments.path, cwd, disk)
+        return search_path(arguments.path, cwd, filesystem)
 
     def find(arguments: FindArguments, context: Any) -> Result:
         if not arguments.pattern.strip():
             raise ToolFailure("pattern is required")
-        root = require_searchable(target(arguments), disk, exclude)
-        if not disk.isdir(root):
+        root = require_searchable(target(arguments), filesystem, exclude)
+        if not filesystem.isdir(root):
             raise ToolFailure(f"not a folder: {shown_name(root)}; path must be the folder to search in")
-        guard = Guard(context.cancel, time_limit, "find")
-        walk = Walk(root, top=os.fspath(cwd), check=guard, disk=disk, exclude=exclude)
-        limit = min(max(1, arguments.limit), MOST_ROWS)
+        guard = SearchGuard(context.cancel, time_limit, "find")
+        walk = Walk(root, top=os.fspath(cwd), check=guard, filesystem=filesystem, exclude=exclude)
+        limit = min(max(1, arguments.limit), MAX_ROWS)
         return _listing(walk, below(arguments.pattern, root), limit)
 
     return Tool(

@@ -10,17 +10,17 @@ from typing import Any
 from pydantic import Field
 
 from agent_tools.files.encoding import displayable
-from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.files.filesystem import Filesystem, filesystem_for
 from agent_tools.files.paths import path_use
-from agent_tools.search.engine import FileHits, Search, Tally
+from agent_tools.search.engine import Budget, FileHits, Search
 from agent_tools.search.gitignore import Walk
 from agent_tools.search.globs import below, matcher
 from agent_tools.search.line_finder import Line
 from agent_tools.search.listing import (
-    MOST_ROWS,
+    MAX_ROWS,
     Exclude,
-    Guard,
     Notices,
+    SearchGuard,
     excluded_text,
     require_searchable,
     search_path,
@@ -32,7 +32,7 @@ from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH
 
 DEFAULT_LIMIT = 100
 _TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
-_MOST_CONTEXT = 2000  # lines; more than any answer shows
+_MAX_CONTEXT = 2000  # lines; more than any answer shows
 _CUT = "... [truncated]"
 _CUT_START = "[truncated] ..."
 
@@ -87,18 +87,18 @@ def grep_tool(
     `exclude(real_path)` is True for files and folders to leave out (a folder's path ends in a slash); the
     answer counts them. No file is opened that `exclude` takes out, and a `path` in such a folder is refused.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: GrepArguments) -> str:
-        return search_path(arguments.path, cwd, disk)
+        return search_path(arguments.path, cwd, filesystem)
 
     def grep(arguments: GrepArguments, context: Any) -> Result:
         if not arguments.pattern:
             raise ToolFailure("pattern is required")
         pattern = compile_pattern(arguments.pattern, arguments.literal, arguments.ignore_case)
-        path = require_searchable(target(arguments), disk, exclude)
-        guard = Guard(context.cancel, time_limit, "grep")
-        return _Search(arguments, pattern, path, os.fspath(cwd), guard, disk, exclude).result()
+        path = require_searchable(target(arguments), filesystem, exclude)
+        guard = SearchGuard(context.cancel, time_limit, "grep")
+        return _Search(arguments, pattern, path, os.fspath(cwd), guard, filesystem, exclude).result()
 
     return Tool(
         "grep",
@@ -128,50 +128,52 @@ class _Search:
         pattern: Pattern,
         path: str,
         cwd: str,
-        guard: Guard,
-        disk: Disk,
+        guard: SearchGuard,
+        filesystem: Filesystem,
         exclude: Exclude | None,
     ) -> None:
         self._arguments = arguments
         self._pattern = pattern
         self._guard = guard
-        self._disk = disk
-        self._is_folder = disk.isdir(path)
+        self._filesystem = filesystem
+        self._is_folder = filesystem.isdir(path)
         self._root = path if self._is_folder else os.path.dirname(path)
         self._name = os.path.basename(path)
-        self._walk = Walk(self._root, top=cwd, files_only=True, check=guard, disk=disk, exclude=exclude)
+        self._walk = Walk(
+            self._root, top=cwd, files_only=True, check=guard, filesystem=filesystem, exclude=exclude
+        )
 
     def result(self) -> Result:
         limit = max(1, self._arguments.limit)
-        tally = Tally(min(limit, MOST_ROWS))
-        context = min(max(0, self._arguments.context), _MOST_CONTEXT)
+        budget = Budget(min(limit, MAX_ROWS))
+        context = min(max(0, self._arguments.context), _MAX_CONTEXT)
         search = Search(
             self._root,
             self._pattern,
-            tally,
+            budget,
             self._guard,
             context=context,
-            aside=self._aside(),
-            disk=self._disk,
+            literal_hint=self._literal(),
+            filesystem=self._filesystem,
         )
         rows = _Rows(context > 0)
         with closing(search.run(self._names()) if self._is_folder else search.run_file(self._name)) as found:
             for hits in found:
                 rows.add(hits)
-                if len(rows.lines) > MOST_ROWS:
+                if len(rows.lines) > MAX_ROWS:
                     break
-        if tally.unreadable and not self._is_folder:
+        if budget.unreadable and not self._is_folder:
             raise ToolFailure(f"cannot read {shown_name(self._name)}")
         if not rows.lines:
-            return Result("No matches found" + self._why_nothing(tally, search.aside_found))
+            return Result("No matches found" + self._why_nothing(budget, search.literal_found))
         notices = Notices()
-        if tally.more and limit <= MOST_ROWS:
+        if budget.more and limit <= MAX_ROWS:
             notices.add_limit(limit, "matches", matchLimitReached=limit)
         if rows.cut:
             text = f"Some lines truncated to {MAX_LINE_LENGTH} characters. Use read to see full lines"
             notices.add(text, linesTruncated=True)
         notices.add_excluded(self._walk.excluded_files, self._walk.excluded_folders)
-        notices.add_unreadable([*self._walk.unreadable, *tally.unreadable])
+        notices.add_unreadable([*self._walk.unreadable, *budget.unreadable])
         return notices.result(rows.lines)
 
     def _names(self) -> Iterator[str]:
@@ -184,13 +186,13 @@ class _Search:
                 if name[-1] != "/" and (named is None or named(prefix + name) != excluded):
                     yield prefix + name
 
-    def _aside(self) -> Pattern | None:
+    def _literal(self) -> Pattern | None:
         """The pattern as plain text, when finding that is another matter."""
         if self._pattern.finds_itself:
             return None
         return compile_pattern(self._arguments.pattern, True, self._arguments.ignore_case)
 
-    def _why_nothing(self, tally: Tally, literal: tuple[str, int] | None) -> str:
+    def _why_nothing(self, budget: Budget, literal: tuple[str, int] | None) -> str:
         """What may help a model that expected a match."""
         hints = []
         if literal:
@@ -210,7 +212,7 @@ class _Search:
             )
         if self._walk.excluded_files or self._walk.excluded_folders:
             hints.append(excluded_text(self._walk.excluded_files, self._walk.excluded_folders))
-        unreadable = [*self._walk.unreadable, *tally.unreadable]
+        unreadable = [*self._walk.unreadable, *budget.unreadable]
         if unreadable:
             hints.append(f"could not read {len(unreadable)}: {', '.join(map(shown_name, unreadable[:3]))}")
         return f" ({'; '.join(hints)})" if hints else ""

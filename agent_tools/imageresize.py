@@ -1,4 +1,4 @@
-"""imageresize: an image made small enough to look at, or a smaller copy of it on disk."""
+"""imageresize: an image made small enough to look at, or a smaller copy of it on filesystem."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from agent_tools.files.atomic_write import lock_for, make_parents, open_regular, store
-from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.files.filesystem import Filesystem, filesystem_for
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.images import (
     MAX_BYTES,
@@ -69,13 +69,13 @@ def imageresize_tool(
 
     `confine` refuses to read or write what is not below `cwd`.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def source(arguments: ImageResizeArguments) -> str:
-        return resolve(require_path(arguments.path), cwd, disk=disk)
+        return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
     def output(arguments: ImageResizeArguments) -> str:
-        return resolve(arguments.output, cwd, disk=disk) if arguments.output else ""
+        return resolve(arguments.output, cwd, filesystem=filesystem) if arguments.output else ""
 
     def paths(arguments: ImageResizeArguments) -> tuple[PathUse, ...]:
         written = output(arguments)
@@ -83,7 +83,7 @@ def imageresize_tool(
         return (*uses, path_use(written, is_written=True)) if written else uses
 
     def imageresize(arguments: ImageResizeArguments, context: Any) -> Result:
-        return _imageresize(arguments, source(arguments), output(arguments), context, disk)
+        return _imageresize(arguments, source(arguments), output(arguments), context, filesystem)
 
     return Tool(
         "imageresize",
@@ -96,11 +96,11 @@ def imageresize_tool(
 
 
 def _imageresize(
-    arguments: ImageResizeArguments, source: str, output: str, context: Any, disk: Disk
+    arguments: ImageResizeArguments, source: str, output: str, context: Any, filesystem: Filesystem
 ) -> Result:
     kind = _kind_of(output)
     image = resize_image(
-        _read(arguments.path, source, disk),
+        _read(arguments.path, source, filesystem),
         max_width=arguments.max_width,
         max_height=arguments.max_height,
         max_bytes=arguments.max_bytes,
@@ -110,7 +110,7 @@ def _imageresize(
     if context.cancel.is_set():
         raise ToolFailure("imageresize was aborted; nothing was written")
     if output:
-        return _write(image, output, kind, context, disk)
+        return _write(image, output, kind, context, filesystem)
     text = f"{arguments.path}: {_measures(image)}"
     if image.note:
         text += "\n" + image.note
@@ -118,11 +118,11 @@ def _imageresize(
     return Result([TextBlock(text), ImageBlock(data, image.mime_type)], details=_details(image))
 
 
-def _read(path: str, found: str, disk: Disk) -> bytes:
+def _read(path: str, found: str, filesystem: Filesystem) -> bytes:
     try:
-        file = open_regular(found, disk)
+        file = open_regular(found, filesystem)
     except FileNotFoundError:
-        raise not_found(path, found, disk) from None
+        raise not_found(path, found, filesystem) from None
     with file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_INPUT_BYTES:
@@ -143,14 +143,14 @@ def _kind_of(output: str) -> str:
     return kind
 
 
-def _write(image: ResizedImage, output: str, kind: str, context: Any, disk: Disk) -> Result:
+def _write(image: ResizedImage, output: str, kind: str, context: Any, filesystem: Filesystem) -> Result:
     if image.mime_type != kind:
         raise ToolFailure(
             f"the result is {image.mime_type}; output must end in .png, .jpg or .jpeg, not {output}"
         )
     with lock_for(output, context.cancel):
-        make_parents(output, disk)
-        store(output, image.data, context, disk=disk)
+        make_parents(output, filesystem)
+        store(output, image.data, context, filesystem=filesystem)
     text = f"Wrote {output}: {_measures(image)}"
     return Result(text if image.was_resized else f"{text} (unchanged)", details=_details(image))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_tools.files.filesystem import Disk, OutsideRoot, disk_for
+from agent_tools.files.filesystem import Filesystem, OutsideRoot, filesystem_for
 from agent_tools.files.paths import path_use
 from agent_tools.search.listing import (
     Exclude,
@@ -42,16 +42,16 @@ def ls_tool(
 
     `exclude` leaves files and folders out, as for `grep_tool`.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: LsArguments) -> str:
-        return search_path(arguments.path, cwd, disk)
+        return search_path(arguments.path, cwd, filesystem)
 
     def ls(arguments: LsArguments, context: Any) -> Result:
-        folder = require_searchable(target(arguments), disk, exclude)
-        if not disk.isdir(folder):
+        folder = require_searchable(target(arguments), filesystem, exclude)
+        if not filesystem.isdir(folder):
             raise ToolFailure(f"not a directory: {shown_name(folder)}; use read to see a file")
-        return _listing(_entries(folder, disk), folder, max(1, arguments.limit), exclude)
+        return _listing(_entries(folder, filesystem), folder, max(1, arguments.limit), exclude)
 
     return Tool(
         "ls",
@@ -65,17 +65,17 @@ def ls_tool(
     )
 
 
-def _entries(folder: str, disk: Disk) -> list[str]:
+def _entries(folder: str, filesystem: Filesystem) -> list[str]:
     """The names, folders (and links to them) with a slash; links that lead nowhere are left out.
 
     Where a link out of the root leads is not told.
     """
     names = []
     try:
-        with disk.scandir(folder) as entries:
+        with filesystem.scandir(folder) as entries:
             for entry in entries:
                 try:
-                    is_folder = _is_folder(entry, folder, disk)
+                    is_folder = _is_folder(entry, folder, filesystem)
                 except OSError:
                     continue
                 names.append(entry.name + "/" if is_folder else entry.name)
@@ -85,11 +85,11 @@ def _entries(folder: str, disk: Disk) -> list[str]:
     return sorted(names, key=lambda name: (name.casefold(), name))
 
 
-def _is_folder(entry: os.DirEntry[str], folder: str, disk: Disk) -> bool:
+def _is_folder(entry: os.DirEntry[str], folder: str, filesystem: Filesystem) -> bool:
     if not entry.is_symlink():
         return entry.is_dir(follow_symlinks=False)
     try:
-        return stat.S_ISDIR(disk.stat(os.path.join(folder, entry.name)).st_mode)
+        return stat.S_ISDIR(filesystem.stat(os.path.join(folder, entry.name)).st_mode)
     except OutsideRoot:
         return False
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from agent_tools.files.atomic_write import content_hash, open_regular
 from agent_tools.files.encoding import looks_binary
-from agent_tools.files.filesystem import Disk, disk_for
+from agent_tools.files.filesystem import Filesystem, filesystem_for
 from agent_tools.files.line_window import BLOCK_BYTES, Window, read_window
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.tool import (
@@ -60,16 +60,16 @@ def read_tool(
     editor, another machine); images are read from the disk all the same. `confine` refuses what is not below
     `cwd`.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: ReadArguments) -> str:
-        return resolve(require_path(arguments.path), cwd, disk=disk)
+        return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
     def read(arguments: ReadArguments, context: Any) -> Result:
         path = target(arguments)
         if reader is None:
-            return _read_local(arguments, path, context, disk)
-        return _read_delegated(arguments, path, context, reader, disk)
+            return _read_local(arguments, path, context, filesystem)
+        return _read_delegated(arguments, path, context, reader, filesystem)
 
     return Tool(
         "read",
@@ -85,11 +85,11 @@ def read_tool(
     )
 
 
-def _read_local(arguments: ReadArguments, path: str, context: Any, disk: Disk) -> Result:
+def _read_local(arguments: ReadArguments, path: str, context: Any, filesystem: Filesystem) -> Result:
     try:
-        file = open_regular(path, disk)
+        file = open_regular(path, filesystem)
     except (FileNotFoundError, NotADirectoryError):
-        raise not_found(arguments.path, path, disk) from None
+        raise not_found(arguments.path, path, filesystem) from None
     with file:
         head = file.read(BLOCK_BYTES)
         image = _image(head, file, arguments, path)
@@ -100,10 +100,12 @@ def _read_local(arguments: ReadArguments, path: str, context: Any, disk: Disk) -
         return _text(arguments, path, _blocks(head, file, context))
 
 
-def _read_delegated(arguments: ReadArguments, path: str, context: Any, reader: Reader, disk: Disk) -> Result:
+def _read_delegated(
+    arguments: ReadArguments, path: str, context: Any, reader: Reader, filesystem: Filesystem
+) -> Result:
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(open_regular(path, disk))
+            file = stack.enter_context(open_regular(path, filesystem))
             head = file.read(BLOCK_BYTES)
         except (OSError, ToolFailure):
             head = b""  # what this machine cannot open may still exist for the delegate
@@ -156,7 +158,7 @@ def _shown(window: Window, limit: int | None, path: str, is_part: bool) -> str:
     """The lines, and below them in brackets what else a reader must know."""
     if window.total_lines == 0:
         return "(empty file)"
-    notices = [_way_on(window, limit, path), window.note]
+    notices = [_continuation_notice(window, limit, path), window.note]
     notice = "\n".join(f"[{text}]" for text in notices if text)
     text = window.shown.content
     if not notice:
@@ -165,7 +167,7 @@ def _shown(window: Window, limit: int | None, path: str, is_part: bool) -> str:
     return f"{body}\n\n{notice}" if window.last >= window.first else notice
 
 
-def _way_on(window: Window, limit: int | None, path: str) -> str:
+def _continuation_notice(window: Window, limit: int | None, path: str) -> str:
     """How to see what is not shown, "" when nothing is left."""
     first, last = window.first, window.last
     if last < first:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from agent_tools.files.atomic_write import Writer, content_hash, lock_for, make_parents, store
 from agent_tools.files.encoding import encode_argument
-from agent_tools.files.filesystem import disk_for
+from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 
@@ -33,10 +33,10 @@ def write_tool(
     `writer(context, absolute_path, content)` stores the text instead of us (an editor, another machine); it
     makes missing folders itself and raises when it cannot. `confine` refuses what is not below `cwd`.
     """
-    cwd, disk = disk_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine)
 
     def target(arguments: WriteArguments) -> str:
-        path = resolve(require_path(arguments.path), cwd, disk=disk)
+        path = resolve(require_path(arguments.path), cwd, filesystem=filesystem)
         if arguments.path.endswith(("/", os.sep)):
             raise ToolFailure(f"{arguments.path} names a directory; path must be a file")
         return path
@@ -45,12 +45,12 @@ def write_tool(
         path = target(arguments)
         data = encode_argument(arguments.content, "content")
         with lock_for(path, context.cancel):
-            existed = disk.exists(path)
+            existed = filesystem.exists(path)
             if writer is None:
-                make_parents(path, disk)
+                make_parents(path, filesystem)
             if context.cancel.is_set():
                 raise ToolFailure(f"write was aborted; {arguments.path} is unchanged")
-            store(path, data, context, writer, disk)
+            store(path, data, context, writer, filesystem)
         digest = content_hash(data)
         text = f"Wrote {len(data)} bytes to {arguments.path}"
         details = {"hash": digest, "bytes": len(data), "created": not existed}

@@ -1,4 +1,4 @@
-"""What a quotation that is not in a file was most likely meant for; a bounded search, for an error text."""
+"""Finds the lines of a file that are most similar to a quotation that is not in it, for an error text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 
 from agent_tools.truncate import cut_line
 
-_ANCHORS = 5  # so many of the longest quoted lines are looked for as they are
-_SHORTEST_ANCHOR = 4  # characters; a lone brace is everywhere
+_ANCHORS = 5  # the number of longest quoted lines that are searched exactly
+_SHORTEST_ANCHOR = 4  # characters; shorter lines, such as a lone brace, occur everywhere
 _SCANNED = 1_000_000  # characters compared word by word; takes about a tenth of a second
 _FINALISTS = 8
 _SIMILAR = 0.6  # difflib's own bound for a close match
@@ -17,8 +17,8 @@ _SHOWN_LENGTH = 200
 _WORD = re.compile(r"\w+")
 
 
-def nearest_lines(text: str, quoted: str) -> str:
-    """The numbered lines of `text` closest to the quotation, and what sets them apart; "" if none is."""
+def closest_lines(text: str, quoted: str) -> str:
+    """The numbered lines of `text` closest to the quotation, and how they differ; "" if none is similar."""
     wanted = quoted.strip("\n").split("\n")
     first = _by_anchor(text, wanted)
     if first is None:

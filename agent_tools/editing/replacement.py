@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from agent_tools.diff import CONTEXT_LINES, Diff, diff_of_part, generate_diff
-from agent_tools.editing.closest_lines import nearest_lines
+from agent_tools.editing.closest_lines import closest_lines
 from agent_tools.editing.matching import MAX_OCCURRENCES, Haystack, Match, with_line_feeds
 from agent_tools.files.encoding import (
     DecodedText,
@@ -132,7 +132,7 @@ class Edited:
 def apply_edits(data: bytes, replacements: Sequence[Replacement], path: str) -> Edited:
     """The bytes with every replacement made; raises `ToolFailure`, naming each that cannot be made."""
     failures: list[ToolFailure] = []
-    for decoded in _readings(data):
+    for decoded in _candidate_decodings(data):
         try:
             haystack = Haystack(decoded.text)
             splices = _splices(haystack, replacements, path)
@@ -143,7 +143,7 @@ def apply_edits(data: bytes, replacements: Sequence[Replacement], path: str) -> 
     raise failures[0]
 
 
-def _readings(data: bytes) -> list[DecodedText]:
+def _candidate_decodings(data: bytes) -> list[DecodedText]:
     """The text of the file; if it is no valid UTF-8 both ways to read it, since `read` judges by the part."""
     likely = decode(data)
     if likely.encoding == "latin-1":
@@ -238,7 +238,7 @@ def _only_match(haystack: Haystack, quoted: str, path: str) -> Match:
         raise ToolFailure(_ambiguous(haystack, matches, path))
     if not quoted.strip():
         raise ToolFailure(f"oldText must not be empty; it holds only blanks that {path} does not.")
-    nearest = nearest_lines(haystack.lf, quoted.replace("\r\n", "\n"))
+    nearest = closest_lines(haystack.lf, quoted.replace("\r\n", "\n"))
     hint = f" The nearest lines are:\n{displayable(nearest)}" if nearest else " Read the file again."
     raise ToolFailure(
         f"Could not find the text of oldText in {path}. It must match exactly, including whitespace and "

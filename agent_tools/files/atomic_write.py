@@ -1,4 +1,4 @@
-"""Every change to a file goes through here: whole or not at all, one writer at a time."""
+"""Reads regular files and replaces their content atomically, with one writer per file at a time."""
 
 from __future__ import annotations
 
@@ -16,43 +16,42 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, BinaryIO
 
-from agent_tools.files.filesystem import DISK, Disk, Place
+from agent_tools.files.filesystem import FILESYSTEM, DirFd, Filesystem
 from agent_tools.tool import Cancel, ToolFailure
 from agent_tools.truncate import format_size
 
-HASH_LENGTH = 16  # 64 bits: no collision by chance, and cheap for a model to repeat
-# A delegate that stores a text instead of the disk: writer(context, absolute_path, text).
+HASH_LENGTH = 16  # hex digits: 64 bits avoid accidental collisions and cost a model few tokens
+# Stores a text elsewhere than on the disk: writer(context, absolute_path, text).
 Writer = Callable[[Any, str, str], object]
 
-# What says that a file cannot be replaced by another one although it may be written: a folder that takes no
-# new file or is read-only, an owner we cannot give, a file that is a mount point itself (as in containers).
-# /proc says that a new file's folder does not exist.
+# Errors of a rename in a folder where the file itself may still be written: the folder takes no new file or
+# is read-only, the owner cannot be set, the file is a mount point (as in containers). /proc answers ENOENT.
 _NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT})
 _READ_BYTES = 1 << 20
 _LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
 
 
 def content_hash(data: bytes) -> str:
-    """The name of a content: the first 16 hex digits of its SHA-256."""
+    """The hash that tools report for a content: the first 16 hex digits of its SHA-256."""
     return hashlib.sha256(data).hexdigest()[:HASH_LENGTH]
 
 
-def require_regular_file(path: str, disk: Disk = DISK) -> os.stat_result:
+def require_regular_file(path: str, filesystem: Filesystem = FILESYSTEM) -> os.stat_result:
     """The file's status; `ToolFailure` for a directory, pipe, socket or device, OSError for none."""
-    status = disk.stat(path)
+    status = filesystem.stat(path)
     _refuse_irregular(path, status)
     return status
 
 
-def open_regular(path: str, disk: Disk = DISK) -> RegularFile:
-    """A file opened for reading, unbuffered; never waits for the other end of a pipe.
+def open_regular(path: str, filesystem: Filesystem = FILESYSTEM) -> RegularFile:
+    """Open a file for reading, unbuffered; never waits for the other end of a pipe.
 
-    Raises like `require_regular_file`. The kind is looked at before the opening, because a device may act on
-    that, and after it, because the path may be something else by then.
+    Raises like `require_regular_file`. The kind is checked before opening, because opening a device may have
+    effects, and after it, because the path may have been replaced meanwhile.
     """
-    require_regular_file(path, disk)
+    require_regular_file(path, filesystem)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = RegularFile(disk.open(path, flags))
+    file = RegularFile(filesystem.open(path, flags))
     try:
         _refuse_irregular(path, os.fstat(file.fileno()))
     except BaseException:
@@ -61,23 +60,23 @@ def open_regular(path: str, disk: Disk = DISK) -> RegularFile:
     return file
 
 
-def read_regular(path: str, disk: Disk = DISK, *, most: int = sys.maxsize) -> bytes:
-    """The bytes of a regular file; `ToolFailure` for more than `most`, whatever size it is said to have."""
-    with open_regular(path, disk) as file:
-        # All of it in one piece, as a rule: a big file is not copied together.
-        data = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
+def read_regular(path: str, filesystem: Filesystem = FILESYSTEM, *, max_bytes: int = sys.maxsize) -> bytes:
+    """The bytes of a regular file; `ToolFailure` for more than `max_bytes`, whatever its reported size."""
+    with open_regular(path, filesystem) as file:
+        # One read gets the whole file as a rule, so a big file is not copied.
+        data = file.read(min(os.fstat(file.fileno()).st_size, max_bytes) + 1)
         pieces = [data]
         length = len(data)
-        while length <= most and (data := file.read(_READ_BYTES)):
+        while length <= max_bytes and (data := file.read(_READ_BYTES)):
             pieces.append(data)
             length += len(data)
-    if length > most:
-        raise ToolFailure(f"{path} has more than {format_size(most)}")
+    if length > max_bytes:
+        raise ToolFailure(f"{path} has more than {format_size(max_bytes)}")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def atomic_write(path: str, data: bytes, disk: Disk = DISK) -> None:
-    """Make `data` the content of the file, so that every reader sees the old bytes or the new ones.
+def atomic_write(path: str, data: bytes, filesystem: Filesystem = FILESYSTEM) -> None:
+    """Make `data` the content of the file; a reader sees either the old bytes or the new ones.
 
     A link is followed and stays a link, a dangling one gets its target. An existing file keeps its mode,
     owner and extended attributes; a new one gets 0666 minus the umask. A file is rewritten in place instead
@@ -87,7 +86,7 @@ def atomic_write(path: str, data: bytes, disk: Disk = DISK) -> None:
     Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut; when
     the process is killed in the middle, a hidden `.<16 hex digits>.tmp` may stay beside the old content.
     """
-    with disk.locate(path) as target:
+    with filesystem.locate(path) as target:
         try:
             old = os.stat(target.name, dir_fd=target.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -103,14 +102,16 @@ def atomic_write(path: str, data: bytes, disk: Disk = DISK) -> None:
             _overwrite(target, data)
 
 
-def store(path: str, data: bytes, context: Any, writer: Writer | None = None, disk: Disk = DISK) -> None:
-    """Put the new content in place, after the journal could keep the old one."""
+def store(
+    path: str, data: bytes, context: Any, writer: Writer | None = None, filesystem: Filesystem = FILESYSTEM
+) -> None:
+    """Write the new content, after `context.journal` could save the old one."""
     journal = getattr(context, "journal", None)
     if journal is not None:
         journal.before_change(path)
     try:
         if writer is None:
-            atomic_write(path, data, disk)
+            atomic_write(path, data, filesystem)
         else:
             writer(context, path, data.decode("utf-8", "surrogateescape"))
     except ToolFailure:
@@ -120,14 +121,14 @@ def store(path: str, data: bytes, context: Any, writer: Writer | None = None, di
         raise ToolFailure(f"cannot write {path}: {reason}") from error
 
 
-def make_parents(path: str, disk: Disk = DISK) -> None:
-    """Make the folders above a file, above the target where it is a link."""
+def make_parents(path: str, filesystem: Filesystem = FILESYSTEM) -> None:
+    """Make the folders above a file; for a link, those above its target."""
     try:
-        disk.make_folders(path)
+        filesystem.make_folders(path)
     except ToolFailure:
         raise
     except OSError as error:
-        # A parent that is a file is reported as existing.
+        # The error for a parent that is a file is FileExistsError.
         is_file = isinstance(error, (FileExistsError, NotADirectoryError))
         reason = f"{error.filename} is not a directory" if is_file else error.strerror
         parent = os.path.dirname(os.path.realpath(path))
@@ -166,7 +167,7 @@ _locks_guard = threading.Lock()
 
 
 class RegularFile(io.FileIO):
-    """Reads b"" where the kernel has nothing yet (`/proc/kmsg`), not None as other files that never wait."""
+    """A file whose `read` gives b"" and not None when a non-blocking read has no data (`/proc/kmsg`)."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(-1 if size is None else size) or b""
@@ -199,8 +200,8 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
     raise ToolFailure(f"{path} is {kind}, not a regular file")
 
 
-def _replace(target: Place, data: bytes, old: os.stat_result | None) -> bool:
-    """Write a temporary file beside the target and rename it; False when that would lose what `old` was."""
+def _replace(target: DirFd, data: bytes, old: os.stat_result | None) -> bool:
+    """Write a temporary file and rename it to the target; False when that cannot keep the owner of `old`."""
     try:
         _replace_or_raise(target, data, old)
     except OSError as error:
@@ -210,7 +211,7 @@ def _replace(target: Place, data: bytes, old: os.stat_result | None) -> bool:
     return True
 
 
-def _replace_or_raise(target: Place, data: bytes, old: os.stat_result | None) -> None:
+def _replace_or_raise(target: DirFd, data: bytes, old: os.stat_result | None) -> None:
     folder = target.folder
     temporary = os.path.join(os.path.dirname(target.name), f".{secrets.token_hex(8)}.tmp")
     # The kernel takes the umask off a new file's mode; a replacement is private until it has the old mode.
@@ -219,7 +220,7 @@ def _replace_or_raise(target: Place, data: bytes, old: os.stat_result | None) ->
     try:
         with open(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
             if old is not None:
-                _take_over(file.fileno(), target, old)
+                _copy_metadata(file.fileno(), target, old)
             file.write(data)
             if old is not None and hasattr(os, "fchmod"):
                 file.flush()  # a write takes the set-user-id bit away
@@ -233,24 +234,24 @@ def _replace_or_raise(target: Place, data: bytes, old: os.stat_result | None) ->
         raise
 
 
-def _take_over(descriptor: int, target: Place, old: os.stat_result) -> None:
+def _copy_metadata(descriptor: int, target: DirFd, old: os.stat_result) -> None:
     """Give the new file the owner and the extended attributes of the old one."""
     new = os.fstat(descriptor)
     if hasattr(os, "fchown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "listxattr"):
         for name, value in _attributes(target):
-            # Some belong to the system and cannot be set by us.
+            # Some attributes can be set by the system only.
             with contextlib.suppress(OSError):
                 os.setxattr(descriptor, name, value)
 
 
-def _attributes(target: Place) -> list[tuple[str, bytes]]:
+def _attributes(target: DirFd) -> list[tuple[str, bytes]]:
     """The extended attributes; none on a file system without them."""
     try:
         if target.folder is None:
             return [(name, os.getxattr(target.name, name)) for name in os.listxattr(target.name)]
-        # They are read from no name relative to a folder, so the file is opened.
+        # No function of `os` reads attributes relative to a folder, so the file is opened.
         descriptor = os.open(target.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=target.folder)
     except OSError:
         return []
@@ -262,7 +263,7 @@ def _attributes(target: Place) -> list[tuple[str, bytes]]:
         os.close(descriptor)
 
 
-def _overwrite(target: Place, data: bytes) -> None:
+def _overwrite(target: DirFd, data: bytes) -> None:
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(target.name, flags, dir_fd=target.folder), "r+b", buffering=0) as file:
         before = file.read()

@@ -1,8 +1,8 @@
-"""Bytes to text and back without loss, whatever the encoding of a file is.
+"""Decodes the bytes of files of any encoding to text, and encodes them back without loss.
 
-Detection: a byte order mark decides; else zero bytes in every other place mean UTF-16; else valid UTF-8
-is UTF-8; else a file with at least as many well-formed as broken UTF-8 characters is damaged UTF-8; the
-rest is Latin-1.
+Detection: a byte order mark decides. Else zero bytes in every other position mean UTF-16; valid UTF-8 is
+UTF-8; a file with at least as many well-formed as broken UTF-8 characters is damaged UTF-8; the rest is
+Latin-1.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NAMES = {
     "utf-32-le": "UTF-32 LE",
     "utf-32-be": "UTF-32 BE",
 }
-SNIFFED_BYTES = 8192  # enough for any header, small enough to look at for every file
+SNIFFED_BYTES = 8192  # covers any file header, and is cheap to inspect for every file
 
 _BINARY_STARTS = (b"%PDF-", b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"MZ\x90\x00")
 # Control bytes that text files hold: tab, line feed, form feed, carriage return, backspace, escape.
 _CONTROL = bytes(set(range(32)) - {8, 9, 10, 12, 13, 27}) + b"\x7f"
-_CONTROL_SHARE = 0.3  # above this share of control bytes nobody reads it as text
-_WIDE_SHARE = 0.8  # of the high bytes of western text in UTF-16 are zero, and none of the low ones
+_CONTROL_SHARE = 0.3  # a file with more control bytes than this share is binary
+_WIDE_SHARE = 0.8  # in UTF-16 of western text at least this share of the high bytes is zero, and no low byte
 _UNSHOWABLE = re.compile("[\ud800-\udfff]")
 
 
@@ -43,9 +43,9 @@ _UNSHOWABLE = re.compile("[\ud800-\udfff]")
 class DecodedText:
     """The text of some bytes, without the byte order mark.
 
-    `encode(text)` gives the very bytes it was made from. Bytes that are not valid UTF-8 are kept in `text` as
-    lone surrogates, which must not leave the process: show `display` instead.
-    `note` says in words what is unusual, "" for plain UTF-8.
+    `encode(text)` restores the original bytes. Bytes that are not valid UTF-8 are kept in `text` as lone
+    surrogates, which must not leave the process: show `display` instead.
+    `note` describes an unusual encoding; it is "" for plain UTF-8.
     """
 
     text: str
@@ -56,21 +56,21 @@ class DecodedText:
 
     @property
     def display(self) -> str:
-        """The text fit for a model: what no encoder takes is shown as U+FFFD, NUL as its picture."""
+        """The text for a model: surrogates become U+FFFD, and NUL becomes U+2400."""
         return displayable(self.text)
 
     @property
     def encoding_name(self) -> str:
-        """The encoding as people write it."""
+        """The encoding's name for messages."""
         return _NAMES[self.encoding]
 
     def encode(self, text: str) -> bytes:
-        """A text as bytes of the same kind, mark included; UnicodeEncodeError for what has no such form."""
+        """The text in this encoding, byte order mark included; UnicodeEncodeError if it cannot express it."""
         return self.bom + text.encode(self.encoding, _error_handler(self.encoding)) + self.tail
 
 
 def decode(data: bytes) -> DecodedText:
-    """The text of a file's bytes, never failing, and without loss."""
+    """Decode the bytes of a file; never fails, and loses nothing."""
     encoding, bom = wide_encoding(data)
     if encoding:
         return _decode_wide(data, encoding, bom)
@@ -88,19 +88,19 @@ def decode(data: bytes) -> DecodedText:
 
 
 def damaged_utf8(data: bytes) -> DecodedText:
-    """The bytes read as UTF-8, the invalid ones kept apart."""
+    """The bytes decoded as UTF-8; invalid ones become surrogates."""
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     text = data[len(bom) :].decode("utf-8", "surrogateescape")
     return DecodedText(text, "utf-8", bom, "not valid UTF-8; invalid bytes are shown as \ufffd")
 
 
 def latin_1(data: bytes) -> DecodedText:
-    """The bytes read as Latin-1, where every byte is a character."""
+    """The bytes decoded as Latin-1, in which every byte is a character."""
     return DecodedText(data.decode("latin-1"), "latin-1", b"", "not UTF-8; read as Latin-1")
 
 
 def wide_encoding(head: bytes) -> tuple[str, bytes]:
-    """The UTF-16 or UTF-32 encoding that a file's first bytes show, and its mark; ("", b"") for others."""
+    """The UTF-16 or UTF-32 encoding that the first bytes of a file show, and its mark; else ("", b"")."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return (encoding, mark) if encoding != "utf-8" else ("", b"")
@@ -118,7 +118,7 @@ def wide_encoding(head: bytes) -> tuple[str, bytes]:
 
 
 def looks_binary(data: bytes) -> bool:
-    """Whether the start of some bytes is nothing to read as text."""
+    """True when the start of a file is not text."""
     sample = data[:SNIFFED_BYTES]
     if not sample or wide_encoding(sample)[0]:
         return False
@@ -128,24 +128,24 @@ def looks_binary(data: bytes) -> bool:
 
 
 def displayable(text: str) -> str:
-    """A text that every JSON encoder and every provider takes."""
+    """The text without what JSON encoders and providers refuse: NUL and lone surrogates are replaced."""
     if "\0" in text:
         text = text.replace("\0", "\u2400")
     return text if text.isascii() else _UNSHOWABLE.sub("\ufffd", text)
 
 
 def encoding_name(encoding: str) -> str:
-    """An encoding as people write it."""
+    """An encoding's name for messages."""
     return _NAMES[encoding]
 
 
 def encode_argument(text: str, name: str) -> bytes:
-    """The argument's bytes; half a surrogate pair is refused, because no file could say it."""
+    """The argument as UTF-8; `ToolFailure` for half a surrogate pair, which no encoding can express."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ToolFailure(
-            f"{name} holds half a surrogate pair at character {error.start}, which is no valid text"
+            f"{name} holds half a surrogate pair at character {error.start}, which is not valid text"
         ) from None
 
 

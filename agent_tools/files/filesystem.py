@@ -1,14 +1,13 @@
-"""Which files the tools may touch: all of the disk, or those below one root.
+"""Which files the tools may touch: all of the filesystem, or those below one root.
 
-A confined path is walked here, not by the system: each component is opened relative to the folder before it
-and never through a link. A link is read, and its target walked the same way, so links that stay below the
-root work. The way ends in an open folder and a name in it; whoever swaps a folder for a link meanwhile finds
-the name still looked up in the folder that was opened.
+A confined path is resolved here and not by the system: each component is opened relative to the folder before
+it, never through a link. A link is read and its target is walked in the same way, so links that stay below
+the root work. The walk ends with an open folder and a name in it. A folder that is replaced by a link
+meanwhile has no effect: the name is looked up in the folder that was opened.
 
-Not covered: hard links and mounts below the root (no path tells them apart from the rest of it), and the
-`reader` and `writer` of a caller, which get a path that was looked at and open it themselves. On a system
-that opens nothing relative to a folder (Windows) the real path is looked at before each use; a link put in
-place in between is not seen.
+Not covered: hard links and mounts below the root, which no path distinguishes from other files, and the
+`reader` and `writer` of a caller, which get a checked path and open it themselves. On systems without
+`dir_fd` (Windows) the real path is checked before each use; a link that is created in between is not seen.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ _CAN_WALK = (
     and os.scandir in os.supports_fd
     and hasattr(os, "O_NOFOLLOW")
 )
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_LIST_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 # O_PATH enters folders that may be entered but not listed.
-_STEP = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-# What systems answer when a folder was wanted and there is a link or a file.
-_NO_FOLDER = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
-_MOST_TURNS = 40  # links and `..` on one way; Linux follows as many links
-_MOST_BYTES = 4095  # of a path, as for the system
+_ENTER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
+# The errors for a link or a file where a folder is expected.
+_NOT_A_FOLDER = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
+_MAX_LINKS = 40  # links and `..` in one path; Linux follows as many links
+_MAX_PATH_BYTES = 4095  # of a path, as for the system
 
 
 class OutsideRoot(ToolFailure, PermissionError):
-    """A path leads out of the root. Also an OSError, for a search that goes on after what it cannot open."""
+    """A path leads out of the root. Also an OSError: a search skips it as it skips unreadable files."""
 
 
-class Place(NamedTuple):
-    """A file as an open folder and a name in it, which is no link; without a folder the name is a path.
+class DirFd(NamedTuple):
+    """A file as arguments for the functions of `os`: `dir_fd=folder` and a name in it that is not a link.
 
-    Made for the `dir_fd` of the functions of `os`.
+    With `folder` None the name is a path.
     """
 
     folder: int | None
     name: str
 
 
-class Disk:
-    """Every file of the machine, reached as the system does it."""
+class Filesystem:
+    """All files of the machine, opened through the functions of `os`."""
 
     is_confined = False
 
@@ -84,19 +83,19 @@ class Disk:
         return os.scandir(path)
 
     @contextlib.contextmanager
-    def locate(self, path: str) -> Iterator[Place]:
-        """Where the file is or would be, links followed; OSError when its folder does not exist."""
-        yield Place(None, os.path.realpath(path))
+    def locate(self, path: str) -> Iterator[DirFd]:
+        """Locate the file or the new file, links resolved; OSError when its folder is missing."""
+        yield DirFd(None, os.path.realpath(path))
 
     def make_folders(self, path: str) -> None:
         """Make the folders above the file, above its target where it is a link."""
         _make_folder(os.path.dirname(os.path.realpath(path)))
 
 
-class Confined(Disk):
-    """The files below `root`. What leads out of it raises `OutsideRoot`, also when links change meanwhile.
+class ConfinedFilesystem(Filesystem):
+    """The files below `root`. A path out of it raises `OutsideRoot`, also when links change meanwhile.
 
-    `root` is settled when this is made, also a relative one. Safe to use from any number of threads.
+    A relative `root` is resolved once, by the constructor. Safe to use from any number of threads.
     """
 
     is_confined = True
@@ -108,17 +107,17 @@ class Confined(Disk):
 
     def check(self, path: str) -> None:
         try:
-            with self._way(path):
+            with self._walk(path):
                 return
         except OutsideRoot:
             raise
         except OSError:
-            # Told by whoever opens it. A caller's own reader may clean the path up first.
+            # Opening the path reports this error. A caller's `reader` may normalize the path first.
             self._components(os.path.normpath(path), path)
 
     def open(self, path: str, flags: int) -> int:
         with self.locate(path) as place:
-            return os.open(place.name, flags | _NO_LINK, dir_fd=place.folder)
+            return os.open(place.name, flags | _NOFOLLOW, dir_fd=place.folder)
 
     def stat(self, path: str) -> os.stat_result:
         with self.locate(path) as place:
@@ -135,7 +134,7 @@ class Confined(Disk):
 
     def lexists(self, path: str) -> bool:
         try:
-            with self._way(path, follow=False) as place:
+            with self._walk(path, follow=False) as place:
                 os.stat(place.name, dir_fd=_existing(place, path), follow_symlinks=False)
         except OSError:
             return False
@@ -147,8 +146,8 @@ class Confined(Disk):
             with self.locate(path) as place, os.scandir(place.name) as entries:
                 yield entries
             return
-        # The entries ask this descriptor what they are.
-        descriptor = self.open(path, _FOLDER)
+        # The entries need the open descriptor for `is_dir` and `is_file`.
+        descriptor = self.open(path, _LIST_FLAGS)
         try:
             with os.scandir(descriptor) as entries:
                 yield entries
@@ -156,26 +155,26 @@ class Confined(Disk):
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def locate(self, path: str) -> Iterator[Place]:
-        with self._way(path) as place:
+    def locate(self, path: str) -> Iterator[DirFd]:
+        with self._walk(path) as place:
             _existing(place, path)
             yield place
 
     def make_folders(self, path: str) -> None:
         if self._can_walk:
-            with self._way(path, make=True):
+            with self._walk(path, make=True):
                 return
         _make_folder(os.path.dirname(self._real(path)))
 
     @contextlib.contextmanager
-    def _way(self, path: str, *, follow: bool = True, make: bool = False) -> Iterator[Place]:
-        """The place of a path; a folder of -1 stands for one that does not exist."""
+    def _walk(self, path: str, *, follow: bool = True, make: bool = False) -> Iterator[DirFd]:
+        """Walk to a path; `folder` is -1 when the folder does not exist."""
         if not self._can_walk:
-            yield Place(None, self._real(path, follow))
+            yield DirFd(None, self._real(path, follow))
             return
-        if len(os.fsencode(path)) > _MOST_BYTES:
+        if len(os.fsencode(path)) > _MAX_PATH_BYTES:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
-        way = _Way(self.root, lambda absolute: self._components(absolute, path), path, make)
+        way = _PathWalk(self.root, lambda absolute: self._components(absolute, path), path, make)
         try:
             yield way.take(follow)
         finally:
@@ -188,11 +187,11 @@ class Confined(Disk):
             return 0
 
     def _components(self, absolute: str, path: str) -> list[str]:
-        """An absolute path as components below the root; `path` is what an error names."""
+        """The components of an absolute path below the root; an error names `path`."""
         for spelling in (self.root, self.given):
             if absolute == spelling or absolute.startswith(os.path.join(spelling, "")):
                 return _split(absolute[len(spelling) :])
-        # Another spelling of the root: a link above it, another case where that does not matter.
+        # The root under another name: through a link above it, or in another case on such file systems.
         parts = _split(absolute)
         folder = os.path.splitdrive(absolute)[0] + os.sep
         with contextlib.suppress(OSError):
@@ -207,51 +206,51 @@ class Confined(Disk):
         )
 
     def _real(self, path: str, follow: bool = True) -> str:
-        """For systems that cannot walk: the real path, looked at now."""
+        """The real path, checked now, for systems without `dir_fd`."""
         folder, name = os.path.split(path)
         real = os.path.realpath(path) if follow or not name else os.path.join(os.path.realpath(folder), name)
         return os.path.join(self.root, *self._components(real, path))
 
 
-DISK = Disk()
+FILESYSTEM = Filesystem()
 
 
-def disk_for(cwd: str | os.PathLike[str], confine: bool) -> tuple[str | os.PathLike[str], Disk]:
+def filesystem_for(cwd: str | os.PathLike[str], confine: bool) -> tuple[str | os.PathLike[str], Filesystem]:
     """The working directory and the disk of a tool; a confined tool keeps its directory when ours changes."""
     if not confine:
-        return cwd, DISK
-    disk = Confined(cwd)
-    return disk.root, disk
+        return cwd, FILESYSTEM
+    filesystem = ConfinedFilesystem(cwd)
+    return filesystem.root, filesystem
 
 
-class _Way:
-    """One walk from the root; holds one folder open until it is closed."""
+class _PathWalk:
+    """Resolves one path from the root; holds one folder open until `close`."""
 
     def __init__(self, root: str, below_root: Callable[[str], list[str]], path: str, make: bool) -> None:
         self._root = root
         self._below_root = below_root
         self._path = path
         self._make = make
-        self._turns = 0
+        self._links = 0
         self._folder = -1
-        self._names: list[str] = []  # how we came to the folder
-        self._todo: list[str] = []  # what is left to go, the next one last
+        self._names: list[str] = []  # the components of the open folder
+        self._remaining: list[str] = []  # the components still to walk, the next one last
 
-    def take(self, follow: bool) -> Place:
-        """Go to the end. Raises `OutsideRoot`, or OSError for links in a circle and files as folders."""
+    def take(self, follow: bool) -> DirFd:
+        """Walk to the end. Raises `OutsideRoot`; OSError for a circle of links or a file used as a folder."""
         self._start(self._below_root(self._path))
-        while self._todo:
-            part = self._todo.pop()
+        while self._remaining:
+            part = self._remaining.pop()
             if part == "..":
                 self._start_again(self._names[:-1] if self._names else None)
-            elif self._todo:
+            elif self._remaining:
                 self._enter(part)
             else:
                 target = self._link(part) if follow else None
                 if target is None:
-                    return Place(self._folder, part)
+                    return DirFd(self._folder, part)
                 self._follow(target)
-        return Place(self._folder, ".")
+        return DirFd(self._folder, ".")
 
     def close(self) -> None:
         if self._folder >= 0:
@@ -260,26 +259,26 @@ class _Way:
 
     def _start(self, parts: list[str]) -> None:
         self.close()
-        self._folder = os.open(self._root, _STEP)
+        self._folder = os.open(self._root, _ENTER_FLAGS)
         self._names = []
-        self._todo = parts[::-1]
+        self._remaining = parts[::-1]
 
     def _start_again(self, names: list[str] | None) -> None:
-        """Go on from the folder of these names; None for the one above the root, which may lead back."""
-        self._turn()
-        rest = self._todo[::-1]
+        """Continue from the folder `names`; None is the folder above the root."""
+        self._count_link()
+        rest = self._remaining[::-1]
         if names is None:
             rest = self._below_root(os.path.join(os.path.dirname(self._root), *rest))
         self._start([*(names or ()), *rest])
 
     def _enter(self, part: str) -> None:
         if self._folder < 0:
-            self._names.append(part)  # nothing is below a folder that does not exist, not even a link
+            self._names.append(part)  # a folder that does not exist holds no links
             return
         try:
             below = self._open_folder(part)
         except OSError as error:
-            target = self._link(part) if error.errno in _NO_FOLDER else None
+            target = self._link(part) if error.errno in _NOT_A_FOLDER else None
             if target is None:
                 raise OSError(
                     error.errno, error.strerror, os.path.join(self._root, *self._names, part)
@@ -291,18 +290,18 @@ class _Way:
         self._names.append(part)
 
     def _open_folder(self, part: str) -> int:
-        """A descriptor, -1 when there is no such folder."""
+        """A descriptor, or -1 when the folder does not exist."""
         try:
-            return os.open(part, _STEP, dir_fd=self._folder)
+            return os.open(part, _ENTER_FLAGS, dir_fd=self._folder)
         except FileNotFoundError:
             if not self._make:
                 return -1
         with contextlib.suppress(FileExistsError):
             os.mkdir(part, dir_fd=self._folder)
-        return os.open(part, _STEP, dir_fd=self._folder)
+        return os.open(part, _ENTER_FLAGS, dir_fd=self._folder)
 
     def _link(self, part: str) -> str | None:
-        """Where a link leads; None for what is no link."""
+        """The target of a link; None for anything else."""
         if self._folder < 0:
             return None
         try:
@@ -313,21 +312,21 @@ class _Way:
             raise
 
     def _follow(self, target: str) -> None:
-        self._turn()
+        self._count_link()
         if os.path.isabs(target):
-            rest = self._todo[::-1]
+            rest = self._remaining[::-1]
             self._start([*self._below_root(target), *rest])
         else:
-            self._todo += _split(target)[::-1]
+            self._remaining += _split(target)[::-1]
 
-    def _turn(self) -> None:
-        self._turns += 1
-        if self._turns > _MOST_TURNS:
+    def _count_link(self) -> None:
+        self._links += 1
+        if self._links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
 
 
 def _make_folder(path: str) -> None:
-    """Like `os.makedirs`, which recurses and so fails on a path of a thousand folders."""
+    """`os.makedirs` without recursion, which fails on a path of a thousand folders."""
     missing = [path]
     while not os.path.exists(above := os.path.dirname(missing[-1])) and above != missing[-1]:
         missing.append(above)
@@ -335,13 +334,13 @@ def _make_folder(path: str) -> None:
         try:
             os.mkdir(folder)
         except OSError:
-            # Another call may have made it; some systems say that an existing one may not be made.
+            # Another call may have made it; some systems answer EPERM for an existing folder.
             if not os.path.isdir(folder):
                 raise
 
 
-def _existing(place: Place, path: str) -> int | None:
-    """The folder of a place, which must exist."""
+def _existing(place: DirFd, path: str) -> int | None:
+    """The descriptor of the folder; FileNotFoundError when it does not exist."""
     if place.folder == -1:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     return place.folder

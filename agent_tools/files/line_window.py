@@ -1,7 +1,7 @@
-"""A window of lines out of a stream of any size, in one pass and in bounded memory.
+"""Reads a window of lines from a stream of any size, in one pass and in bounded memory.
 
-The pass counts line feeds block by block and keeps only the bytes of the window; on the way it hashes all
-bytes when the hash is wanted, so what is shown and the hash always belong together.
+The pass counts line feeds block by block and keeps only the bytes of the window. It hashes all bytes when the
+hash is wanted, so the shown lines and the hash belong to the same content.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from agent_tools.truncate import MAX_BYTES, MAX_LINES, Truncation, keep_head
 BLOCK_BYTES = 256 * 1024  # large enough for the count to run at memory speed, small against any limit
 # One line of MAX_BYTES, its line feed, and a byte that shows there is more.
 _KEPT_BYTES = MAX_BYTES + 2
-_LONG_LINE = 40  # bytes, from which on making a line costs less than looking at each of its bytes
+_LONG_LINE = 40  # bytes of a line from which on `readlines` is faster than `count`
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Lines `first` to `last` of a text, shown within the limits, and what is known of the whole.
+    """Lines `first` to `last` of a text, cut to the limits, and facts about the whole text.
 
     `last` is `first - 1` when nothing is shown; `first_line_bytes` is the size of the first line even where
     that is too long to be shown. Sizes are bytes of UTF-8.
@@ -37,7 +37,7 @@ class Window:
     first_line_bytes: int
     hash: str
     encoding: str
-    note: str  # what is unusual about the encoding, in words
+    note: str  # a remark about an unusual encoding, "" for UTF-8
     is_binary: bool
 
     @property
@@ -136,9 +136,9 @@ class _Scan:
             self.kept += block[start : start + _KEPT_BYTES - len(self.kept)]
 
     def _count(self, block: bytes) -> int:
-        """The line feeds of a block, in the way that was the fastest for blocks like the one before."""
+        """The number of line feeds, counted by the method that suits the line lengths of the block before."""
         if self._has_long_lines and block:
-            # Splitting goes from feed to feed at memory speed, counting from byte to byte.
+            # `readlines` jumps from feed to feed at memory speed, `count` visits each byte.
             count = len(io.BytesIO(block).readlines()) - (block[-1:] != b"\n")
         else:
             count = block.count(b"\n")
@@ -146,7 +146,7 @@ class _Scan:
         return count
 
     def window(self) -> bytes:
-        """The kept bytes without a line that was cut; a first line that was cut stays, too long to show."""
+        """The kept bytes without a last, cut line. A cut first line stays: it is too long to show."""
         if len(self.kept) < _KEPT_BYTES:
             return bytes(self.kept)
         end = self.kept.rfind(b"\n") + 1

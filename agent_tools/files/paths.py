@@ -1,8 +1,8 @@
-"""From the path a model wrote to the file it meant.
+"""Resolves the paths that models write to files.
 
-Models copy the `@` of a file mention, replace odd blanks by plain ones, and straighten the quotes of names.
-The path as written is always tried first, so every file stays reachable by its true name.
-A path may leave the working directory, unless the disk it is looked for on is confined (confine.py).
+Models copy the `@` of a file mention, replace unusual spaces by plain ones, and straighten the quotes of
+names. The path as written is tried first, so every file can be reached by its exact name. A path may lead out
+of the working directory unless the filesystem is confined.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from agent_tools.files.filesystem import DISK, Disk
+from agent_tools.files.filesystem import FILESYSTEM, Filesystem
 from agent_tools.tool import PathUse, ToolFailure
 
-# Blanks that look like a space and are not: no-break, the U+2000 block, narrow no-break, math, ideographic.
+# Characters that look like a space: no-break, the U+2000 block, narrow no-break, math, ideographic.
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _MERIDIEM = re.compile(r" (?=[AP]M\.)")
 _SUGGESTION_ENTRIES = 2000  # a folder larger than this is not searched for a similar name
 
 
 def require_path(path: str, name: str = "path") -> str:
-    """The argument itself; a blank one is refused with its name."""
+    """The argument itself; `ToolFailure` that names the argument when it is blank."""
     if not path.strip():
         raise ToolFailure(f"{name} is required")
     return path
 
 
-def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False, disk: Disk = DISK) -> str:
+def resolve(
+    path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False, filesystem: Filesystem = FILESYSTEM
+) -> str:
     """The absolute path that `path` means when read from the directory `cwd`.
 
     The name as written comes first. When no file has it, those are tried that models often misspell: without
@@ -39,39 +41,39 @@ def resolve(path: str, cwd: str | os.PathLike[str], *, must_exist: bool = False,
     way. All tools use this one function, so they agree on the file that a path names.
     `~` and `~/x` mean the home directory. A relative path is joined to `cwd` and normalized, an absolute one
     stays as it is; "" stays "". Raises `ToolFailure` for a path that no system accepts, for one that may not
-    be used on the `disk`, and, with `must_exist`, for one that does not exist.
+    be used on the `filesystem`, and, with `must_exist`, for one that does not exist.
     """
     if not path:
         return path
     _check_encodable(path)
-    resolved = _resolve(path, cwd, must_exist, disk)
-    disk.check(resolved)
+    resolved = _resolve(path, cwd, must_exist, filesystem)
+    filesystem.check(resolved)
     return resolved
 
 
-def _resolve(path: str, cwd: str | os.PathLike[str], must_exist: bool, disk: Disk) -> str:
+def _resolve(path: str, cwd: str | os.PathLike[str], must_exist: bool, filesystem: Filesystem) -> str:
     unmarked = path.removeprefix("@") if len(path) > 1 else path
     flattened = _ODD_SPACES.sub(" ", unmarked)
     plain = _absolute(flattened, cwd)
     literal = [_absolute(candidate, cwd) for candidate in dict.fromkeys((path, unmarked, flattened))]
     for candidate in chain(literal, _variants(plain)):
-        if disk.exists(candidate):
+        if filesystem.exists(candidate):
             return candidate
     for candidate in literal:
-        if disk.lexists(candidate):  # a link whose target does not exist yet
+        if filesystem.lexists(candidate):  # a link whose target does not exist yet
             return candidate
     if must_exist:
-        raise not_found(path, plain, disk)
+        raise not_found(path, plain, filesystem)
     folder, name = os.path.split(plain)
     for parent in (os.path.dirname(_absolute(unmarked, cwd)), folder, *_variants(folder)):
-        if disk.isdir(parent):
+        if filesystem.isdir(parent):
             return os.path.join(parent, name)
     return plain
 
 
-def find_existing(path: str, cwd: str | os.PathLike[str], disk: Disk = DISK) -> str:
+def find_existing(path: str, cwd: str | os.PathLike[str], filesystem: Filesystem = FILESYSTEM) -> str:
     """`resolve`, under its earlier name."""
-    return resolve(path, cwd, disk=disk)
+    return resolve(path, cwd, filesystem=filesystem)
 
 
 def path_use(path: str, *, is_written: bool = False) -> PathUse:
@@ -79,9 +81,9 @@ def path_use(path: str, *, is_written: bool = False) -> PathUse:
     return PathUse(path, os.path.realpath(path), is_written)
 
 
-def not_found(path: str, resolved: str, disk: Disk = DISK) -> ToolFailure:
-    """The failure for a missing file: the path as given, and a similar name beside it if there is one."""
-    similar = _similar_name(resolved, disk)
+def not_found(path: str, resolved: str, filesystem: Filesystem = FILESYSTEM) -> ToolFailure:
+    """The failure for a missing file: the path as given, and a similar name in its folder if there is one."""
+    similar = _similar_name(resolved, filesystem)
     hint = f" Did you mean {similar}?" if similar else ""
     where = "" if os.path.isabs(path) else f" (looked for {resolved})"
     return ToolFailure(f"File not found: {path}{where}.{hint}")
@@ -116,15 +118,15 @@ def _variants(path: str) -> Iterator[str]:
     )
     folder, name = os.path.split(path)
     for rewrite in rewrites:
-        # The folder may be spelled right while the name is not, so both are tried.
+        # The folder may be correct while the name is not, so both are tried.
         yield os.path.join(folder, rewrite(name))
         yield rewrite(path)
 
 
-def _similar_name(path: str, disk: Disk) -> str:
+def _similar_name(path: str, filesystem: Filesystem) -> str:
     folder, name = os.path.split(path)
     try:
-        with disk.scandir(folder) as entries:
+        with filesystem.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_SUGGESTION_ENTRIES), strict=False)]
     except OSError:
         return ""

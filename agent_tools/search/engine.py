@@ -1,11 +1,11 @@
-"""Finding lines in files: one contract, two engines.
+"""Searches the lines of files, with the same results whether ripgrep is installed or not.
 
-The contract: files in the order of their paths, lines split at LF only (a CR before it is part of the
-ending), matched one by one. UTF-8 is read as such, UTF-16 by its byte order mark, a line that is neither as
-Latin-1. A binary file answers with one entry that says so. Folders and names are those of `ignore.Walk`.
+Files come in the order of their paths. Lines end at LF only (a CR before it is part of the ending) and are
+matched one by one. UTF-8 is read as such, UTF-16 by its byte order mark, a line that is neither as Latin-1. A
+binary file gives one entry without lines. The names of the files come from `gitignore.Walk`.
 
-Which files can hold a hit is asked of ripgrep, many at a time, or found out by ourselves; the lines are found
-by the same code for both, so both give the same answer.
+ripgrep, or a search of our own, selects the files that may contain a match; the same code then finds the
+lines in both cases.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from agent_tools.files.encoding import looks_binary
-from agent_tools.files.filesystem import DISK, Disk
+from agent_tools.files.filesystem import FILESYSTEM, Filesystem
 from agent_tools.search.line_finder import (
     OPEN_FLAGS,
     Finder,
@@ -26,19 +26,19 @@ from agent_tools.search.line_finder import (
     windows_of_file,
 )
 from agent_tools.search.pattern import Pattern
-from agent_tools.search.ripgrep import find_ripgrep, sieve
+from agent_tools.search.ripgrep import files_with_matches, find_ripgrep
 
-# So many files are read sooner than ripgrep starts (about 5 ms).
-_OWN_SHARE = 300
-# Nearly every source file comes whole with one read of this size, and a buffer of it costs next to nothing.
+# From this number of files on ripgrep is used; fewer are read faster than it starts (about 5 ms).
+_RIPGREP_FROM_FILES = 300
+# Bytes of the first read of a file: most source files are smaller.
 _FIRST_READ = 1 << 16
-# Of one file this large ripgrep tells sooner than we that it holds no hit.
+# Bytes from which on ripgrep decides faster than we do that a single file has no match.
 _LARGE_FILE = 4 << 20
 
 
 @dataclass(slots=True)
 class FileHits:
-    """What was found in one file: blocks of neighbouring lines, or only that the binary file matches."""
+    """The matches in one file: blocks of adjacent lines; none for a binary file that matches."""
 
     name: str
     blocks: list[list[Line]] = field(default_factory=list)
@@ -46,8 +46,8 @@ class FileHits:
 
 
 @dataclass(slots=True)
-class Tally:
-    """How many matching lines may still be shown, whether there were more, and what could not be read."""
+class Budget:
+    """How many more matching lines may be shown, whether there were more, and the unreadable files."""
 
     left: int
     more: bool = False
@@ -57,107 +57,111 @@ class Tally:
 class Search:
     """One search below a folder; used once, by one thread.
 
-    `aside`, a literal pattern, is looked for on the way as long as nothing matched; `aside_found` is the
-    first file and line with it.
+    `literal_hint` is a literal pattern that is searched too until the first match; `literal_found` is the
+    first file and line that contain it.
     """
 
     def __init__(
         self,
         root: str,
         pattern: Pattern,
-        tally: Tally,
+        budget: Budget,
         check: Callable[[], None],
         *,
         context: int = 0,
-        aside: Pattern | None = None,
-        disk: Disk = DISK,
+        literal_hint: Pattern | None = None,
+        filesystem: Filesystem = FILESYSTEM,
     ) -> None:
-        self.aside_found: tuple[str, int] | None = None
+        self.literal_found: tuple[str, int] | None = None
         self._folder = os.path.join(root, "")
-        self._disk = disk
-        self._tally = tally
+        self._filesystem = filesystem
+        self._budget = budget
         self._check = check
         self._context = context
         self._finder = Finder(pattern, check)
-        self._aside = Finder(aside, check) if aside else None
+        self._literal = Finder(literal_hint, check) if literal_hint else None
         self._ignore_case = pattern.ignore_case
         self._expression = pattern.for_ripgrep
-        if aside and self._expression is not None:
-            self._expression = f"{self._expression}|{aside.for_ripgrep}" if aside.for_ripgrep else None
+        if literal_hint and self._expression is not None:
+            self._expression = (
+                f"{self._expression}|{literal_hint.for_ripgrep}" if literal_hint.for_ripgrep else None
+            )
 
     def run(self, names: Iterable[str]) -> Generator[FileHits, None, None]:
-        """The hits in the files `names`, in order, until the tally is used up.
+        """Yield the matches in the files `names`, in order, until the budget is used up.
 
-        The search then goes on to the next hit, so that `tally.more` is the truth.
+        The search then continues to the next match, so that `budget.more` is exact.
         """
         return self._search(self._candidates(iter(names)))
 
     def run_file(self, name: str) -> Generator[FileHits, None, None]:
-        """The hits in one file, read to its end whatever its size is said to be (below /proc it is 0)."""
+        """Yield the matches in one file, which is read to its end: the reported size may be 0 (/proc)."""
         names: Iterable[str] = [name]
         program = self._program()
         if program and os.path.getsize(self._folder + name) > _LARGE_FILE:
-            names = self._sieve(program, names)
+            names = self._ask_ripgrep(program, names)
         return self._search((name, None) for name in names)
 
     def _search(self, candidates: Iterable[tuple[str, bytes | None]]) -> Generator[FileHits, None, None]:
         for name, data in candidates:
             self._check()
             try:
-                hits = _search_file(self._windows(name, data), name, self._finder, self._tally, self._context)
+                hits = _search_file(
+                    self._windows(name, data), name, self._finder, self._budget, self._context
+                )
                 if hits is not None:
-                    self._aside = None
+                    self._literal = None
                     yield hits
-                elif self._aside is not None:
-                    self._look_aside(self._aside, name, data)
+                elif self._literal is not None:
+                    self._look_for_literal(self._literal, name, data)
             except OSError:
-                self._tally.unreadable.append(name)
-            if self._tally.more:
+                self._budget.unreadable.append(name)
+            if self._budget.more:
                 return
 
     def _windows(self, name: str, data: bytes | None) -> Iterator[bytes]:
         if data is not None:
             yield from windows_of_bytes([data])
             return
-        for window in windows_of_file(self._folder + name, self._disk):
+        for window in windows_of_file(self._folder + name, self._filesystem):
             self._check()
             yield window
 
-    def _look_aside(self, aside: Finder, name: str, data: bytes | None) -> None:
-        found = _search_file(self._windows(name, data), name, aside, Tally(1), 0)
+    def _look_for_literal(self, literal_hint: Finder, name: str, data: bytes | None) -> None:
+        found = _search_file(self._windows(name, data), name, literal_hint, Budget(1), 0)
         if found is not None:
-            self.aside_found = name, 0 if found.is_binary else found.blocks[0][0].number
-            self._aside = None
+            self.literal_found = name, 0 if found.is_binary else found.blocks[0][0].number
+            self._literal = None
 
     def _candidates(self, names: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The files that may hold a hit, with their bytes when they are known already."""
+        """The files that may contain a match, with their bytes when they were read already."""
         program = self._program()
         if program is None:
-            yield from self._sieve_ourselves(names)
+            yield from self._files_that_may_match(names)
             return
-        for name, data in self._sieve_ourselves(islice(names, _OWN_SHARE)):
+        for name, data in self._files_that_may_match(islice(names, _RIPGREP_FROM_FILES)):
             if data is None:
-                # The first large file ends our share.
+                # ripgrep takes over at the first large file.
                 names = chain([name], names)
                 break
             yield name, data
-        for name in self._sieve(program, names):
+        for name in self._ask_ripgrep(program, names):
             yield name, None
 
     def _program(self) -> str | None:
-        """ripgrep, if it is there, reads the pattern as we do, and may open files by their paths."""
-        # Under a confined root those may change meanwhile.
-        may_ask = self._expression is not None and not self._disk.is_confined
+        """The path of ripgrep; None when it is missing or cannot be used for this search."""
+        # ripgrep opens files by path, and paths below a confined root may change meanwhile.
+        may_ask = self._expression is not None and not self._filesystem.is_confined
         return find_ripgrep() if may_ask else None
 
-    def _sieve(self, program: str, names: Iterable[str]) -> Iterator[str]:
+    def _ask_ripgrep(self, program: str, names: Iterable[str]) -> Iterator[str]:
         expression = self._expression or ""
-        return sieve(program, expression, self._ignore_case, self._folder, names, self._check)
+        return files_with_matches(program, expression, self._ignore_case, self._folder, names, self._check)
 
-    def _sieve_ourselves(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+    def _files_that_may_match(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         folder = self._folder
         may_match = self._finder.may_match
-        open_file = self._disk.open
+        open_file = self._filesystem.open
         for count, name in enumerate(names):
             if not count & 63:
                 self._check()
@@ -168,16 +172,16 @@ class Search:
                 finally:
                     os.close(descriptor)
             except OSError:
-                self._tally.unreadable.append(name)
+                self._budget.unreadable.append(name)
                 continue
             if len(data) == _FIRST_READ:
                 yield name, None
-            elif may_match(data) or (self._aside is not None and self._aside.may_match(data)):
+            elif may_match(data) or (self._literal is not None and self._literal.may_match(data)):
                 yield name, data
 
 
 def _search_file(
-    windows: Iterator[bytes], name: str, finder: Finder, tally: Tally, context: int
+    windows: Iterator[bytes], name: str, finder: Finder, budget: Budget, context: int
 ) -> FileHits | None:
     hits = FileHits(name)
     blocks = _Blocks(hits.blocks, context)
@@ -185,42 +189,42 @@ def _search_file(
     is_binary: bool | None = None
     for window in windows:
         found: list[Line] = []
-        if not tally.more:
-            found = list(islice(finder.find(window, first_number), tally.left + 1))
+        if not budget.more:
+            found = list(islice(finder.find(window, first_number), budget.left + 1))
         if is_binary is None:
-            # Judged by the start of the file, and only for a file that is worth it.
+            # The start of the file decides.
             is_binary = looks_binary(window)
         if found and is_binary:
-            tally.more = tally.left == 0
-            tally.left -= 1
-            return None if tally.more else FileHits(name, is_binary=True)
-        if len(found) > tally.left:
-            tally.more = True
+            budget.more = budget.left == 0
+            budget.left -= 1
+            return None if budget.more else FileHits(name, is_binary=True)
+        if len(found) > budget.left:
+            budget.more = True
             found.pop()
-        tally.left -= len(found)
+        budget.left -= len(found)
         blocks.add(window, first_number, found)
-        if tally.more and not blocks.owed:
+        if budget.more and not blocks.pending:
             break
         first_number += window.count(b"\n")
     return hits if hits.blocks else None
 
 
 class _Blocks:
-    """Gathers matching lines with the lines around them; blocks that touch become one."""
+    """Collects matching lines with the lines around them, and merges adjacent blocks."""
 
     def __init__(self, blocks: list[list[Line]], context: int) -> None:
-        self.owed = 0  # lines of context still to come after the last match
+        self.pending = 0  # lines of context still to come after the last match
         self._blocks = blocks
         self._context = context
         self._before: list[Line] = []  # the last lines of the window before
 
     def add(self, window: bytes, first_number: int, found: list[Line]) -> None:
-        """Take in the matches of the next window of a file."""
+        """Add the matches of the next window of a file."""
         if not self._context:
             if found:
                 self._blocks.append(found)
             return
-        if not found and not self.owed:
+        if not found and not self.pending:
             self._remember(window, first_number)
             return
         lines = window.split(b"\n")
@@ -228,7 +232,7 @@ class _Blocks:
             lines.pop()
         if found:
             self._put(*[line for line in self._before if line.number >= found[0].number - self._context])
-        position, reach = 0, self.owed  # the next line, and the end of what the last match may show
+        position, reach = 0, self.pending  # the next line, and the end of what the last match may show
         for match in (*found, None):
             index = match.number - first_number if match else len(lines)
             begin = index - self._context if match else index
@@ -237,7 +241,7 @@ class _Blocks:
             if match:
                 self._put(match)
                 position, reach = index + 1, index + 1 + self._context
-        self.owed = max(0, reach - len(lines))
+        self.pending = max(0, reach - len(lines))
         self._remember(window, first_number)
 
     def _put(self, *lines: Line) -> None:

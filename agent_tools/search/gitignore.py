@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from agent_tools.files.atomic_write import read_regular
-from agent_tools.files.filesystem import DISK, Disk
+from agent_tools.files.filesystem import FILESYSTEM, Filesystem
 from agent_tools.search.globs import BadGlob, translate
 from agent_tools.tool import ToolFailure
 
@@ -28,7 +28,7 @@ ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 # A line `*.ext`: the commonest kind of rule, answered by a dictionary instead of an expression.
 _SUFFIX_RULE = re.compile(r"\*(\.[^*?\[\\/.]+)")
 # A longer .gitignore is no list of rules but a trap; the largest ones in use have some tens of kilobytes.
-_MOST_RULES = 1 << 18
+_MAX_RULES_BYTES = 1 << 18
 _PLAIN = re.compile(r"[^*?\[\\]+")
 
 
@@ -170,7 +170,7 @@ class Rules:
         return kept
 
     def ignores(self, path: str) -> bool:
-        """Whether the entry at `path` (a folder ends in a slash) is named, its parents left aside."""
+        """Whether the entry at `path` (a folder ends in a slash) is named, its parents left literal_hint."""
         cut = path.rstrip("/").rfind("/") + 1
         return not self.kept(path[:cut], [path[cut:]])
 
@@ -211,7 +211,7 @@ class Walk:
         top: str = "",
         files_only: bool = False,
         check: Callable[[], None] = lambda: None,
-        disk: Disk = DISK,
+        filesystem: Filesystem = FILESYSTEM,
         exclude: Callable[[str], bool] | None = None,
     ) -> None:
         self.root = root
@@ -222,12 +222,12 @@ class Walk:
         self._top = top
         self._files_only = files_only
         self._check = check
-        self._disk = disk
+        self._filesystem = filesystem
         self._exclude = exclude
         self._real_root = os.path.join(os.path.realpath(root), "") if exclude else ""
 
     def __iter__(self) -> Iterator[tuple[str, list[str]]]:
-        names, rules = self._list("", _inherited(self.root, self._top, self._disk))
+        names, rules = self._list("", _inherited(self.root, self._top, self._filesystem))
         stack = [("", rules, _runs(names))]
         while stack:
             prefix, rules, runs = stack[-1]
@@ -247,7 +247,7 @@ class Walk:
         names = []
         has_rules = False
         try:
-            with self._disk.scandir(path) as entries:
+            with self._filesystem.scandir(path) as entries:
                 for entry in entries:
                     name = entry.name
                     if name in ALWAYS_SKIPPED:
@@ -263,7 +263,7 @@ class Walk:
                 raise
             self.unreadable.append(prefix)
         if has_rules:
-            own = _read_rules(path, len(prefix), self._disk)
+            own = _read_rules(path, len(prefix), self._filesystem)
             rules = rules.with_file(own) if own else rules
         kept = rules.kept(prefix, names)
         if len(kept) != len(names):
@@ -298,25 +298,27 @@ def _runs(names: list[str]) -> Iterator[list[str]]:
         yield names[start:]
 
 
-def _read_rules(folder: str, cut: int, disk: Disk) -> _RuleFile | None:
+def _read_rules(folder: str, cut: int, filesystem: Filesystem) -> _RuleFile | None:
     try:
         # File names reach us in the same form: bytes that are not UTF-8 as lone surrogates.
-        text = os.fsdecode(read_regular(os.path.join(folder, ".gitignore"), disk, most=_MOST_RULES))
+        text = os.fsdecode(
+            read_regular(os.path.join(folder, ".gitignore"), filesystem, max_bytes=_MAX_RULES_BYTES)
+        )
     except (OSError, ToolFailure):
         return None
     rules = parse_rules(text)
     return _RuleFile(rules, cut) if rules else None
 
 
-def _inherited(root: str, top: str, disk: Disk) -> Rules:
+def _inherited(root: str, top: str, filesystem: Filesystem) -> Rules:
     """The rules of the folders above `root`; none when they ignore the root: it was named, so it counts."""
     lead = os.path.abspath(root).replace(os.sep, "/").rstrip("/") + "/"
     files = []
     rules = Rules()
-    for folder in _folders_above(lead, top, disk):
+    for folder in _folders_above(lead, top, filesystem):
         if os.path.basename(folder.rstrip("/")) in ALWAYS_SKIPPED or rules.ignores(folder):
             return Rules()
-        found = _read_rules(folder, len(folder), disk)
+        found = _read_rules(folder, len(folder), filesystem)
         if found:
             files.append(found)
             rules = rules.with_file(found)
@@ -328,14 +330,14 @@ def _inherited(root: str, top: str, disk: Disk) -> Rules:
     return Rules(tuple(reversed(files)))
 
 
-def _folders_above(root: str, top: str, disk: Disk) -> list[str]:
+def _folders_above(root: str, top: str, filesystem: Filesystem) -> list[str]:
     """The folders whose rules hold for `root`, the highest first, each ending in a slash.
 
     They begin at the repository (the nearest folder with a `.git`), else at `top` when the root lies in it.
     """
     above: list[str] = []
     folder = root
-    while not disk.lexists(folder + ".git"):
+    while not filesystem.lexists(folder + ".git"):
         parent = folder.rstrip("/").rpartition("/")[0] + "/"
         if parent == folder:
             first = os.path.abspath(top).replace(os.sep, "/").rstrip("/") + "/" if top else root

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_tools.files.atomic_write import RegularFile
-from agent_tools.files.filesystem import Disk
+from agent_tools.files.filesystem import Filesystem
 from agent_tools.search.pattern import Pattern
 from agent_tools.tool import ToolFailure
 
@@ -22,7 +22,7 @@ _MAX_LINE_BYTES = 64 << 20
 _MATCH_SECONDS = (0.05, 0.3, 1.0)
 _SHORT_TEXT = 1 << 16
 # So many lines that hold the needle and yet do not match make the expression the better question.
-_PATIENCE = 50
+_MISSES_BEFORE_REGEX = 50
 # O_NONBLOCK: a pipe that took a file's place must not hold the search.
 OPEN_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -115,7 +115,7 @@ class Finder:
                 yield line
             else:
                 self._misses += 1
-                if self._misses > _PATIENCE and self._across is not None:
+                if self._misses > _MISSES_BEFORE_REGEX and self._across is not None:
                     self._only_needle = None
                     yield from self._find_across(window[end + 1 :], number + 1)
                     return
@@ -202,9 +202,9 @@ def _window_text(window: bytes) -> str:
     return text
 
 
-def windows_of_file(path: str, disk: Disk) -> Iterator[bytes]:
+def windows_of_file(path: str, filesystem: Filesystem) -> Iterator[bytes]:
     """The lines of a file in windows of whole lines, as UTF-8 without a byte order mark."""
-    with RegularFile(disk.open(path, OPEN_FLAGS)) as file:
+    with RegularFile(filesystem.open(path, OPEN_FLAGS)) as file:
         yield from windows_of_bytes(iter(lambda: file.read(_WINDOW_BYTES), b""))
 
 

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from agent_tools.files.filesystem import Disk
+from agent_tools.files.filesystem import Filesystem
 from agent_tools.files.paths import resolve
 from agent_tools.tool import Cancel, Result, ToolFailure
 from agent_tools.truncate import MAX_BYTES, keep_head
 
 # More rows than this never fit an answer, so a higher limit need not be searched for: the shortest row of a
 # listing is a character and a line feed.
-MOST_ROWS = MAX_BYTES // 2
+MAX_ROWS = MAX_BYTES // 2
 
 # A row is one line, whatever a name holds.
 _UNSHOWABLE = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
@@ -27,18 +27,18 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 Exclude = Callable[[str], bool]
 
 
-def search_path(path: str, cwd: str | os.PathLike[str], disk: Disk) -> str:
+def search_path(path: str, cwd: str | os.PathLike[str], filesystem: Filesystem) -> str:
     """The absolute path where a search starts; an empty one means `cwd`."""
-    return resolve(path or ".", cwd, disk=disk)
+    return resolve(path or ".", cwd, filesystem=filesystem)
 
 
-def require_searchable(resolved: str, disk: Disk, exclude: Exclude | None) -> str:
+def require_searchable(resolved: str, filesystem: Filesystem, exclude: Exclude | None) -> str:
     """The path itself; `ToolFailure` unless it is a folder or file that exists and is not excluded."""
     if exclude is not None and _is_excluded(os.path.realpath(resolved), exclude):
         raise ToolFailure(f"{shown_name(resolved)} is left out by rules: it must not be searched")
-    if not disk.exists(resolved):
+    if not filesystem.exists(resolved):
         raise ToolFailure(f"path not found: {shown_name(resolved)}")
-    if not disk.isdir(resolved) and not disk.isfile(resolved):
+    if not filesystem.isdir(resolved) and not filesystem.isfile(resolved):
         raise ToolFailure(f"neither a folder nor a regular file: {shown_name(resolved)}")
     return resolved
 
@@ -70,7 +70,7 @@ def _escape(found: re.Match[str]) -> str:
     return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
-class Guard:
+class SearchGuard:
     """Ends a search that was cancelled or takes too long; called often, from one thread."""
 
     def __init__(self, cancel: Cancel, seconds: float, what: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import regex
 
-from agent_tools.search.prefilter import Wider, widen
+from agent_tools.search.prefilter import Prefilter, prefilter_for
 from agent_tools.tool import ToolFailure
 
 _FUZZY_BRACE = regex.compile(
@@ -30,7 +30,7 @@ _FUZZY_BRACE = regex.compile(
 )
 _ANY_CASE = "(?i)"
 # Reading a longer one can take seconds to minutes, and nothing can stop that.
-_MOST_CHARACTERS = 4000
+_MAX_PATTERN_LENGTH = 4000
 _HEX_ESCAPE = regex.compile(r"\\x\{([0-9a-fA-F]{1,6})\}")
 
 
@@ -46,7 +46,7 @@ class Pattern:
     literal: bool
     ignore_case: bool
     expression: Any
-    wider: Wider | None
+    wider: Prefilter | None
     across: Any
 
     @property
@@ -70,11 +70,11 @@ class Pattern:
 @functools.lru_cache(maxsize=64)
 def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
     """Read a pattern; raises ToolFailure with the place of the mistake and a way out."""
-    if len(source) > _MOST_CHARACTERS:
+    if len(source) > _MAX_PATTERN_LENGTH:
         raise ToolFailure(
-            f"the pattern has {len(source)} characters; at most {_MOST_CHARACTERS} are searched for"
+            f"the pattern has {len(source)} characters; at most {_MAX_PATTERN_LENGTH} are searched for"
         )
-    text = regex.escape(source, special_only=True) if literal else _tamed(source)
+    text = regex.escape(source, special_only=True) if literal else _without_fuzzy_braces(source)
     if text.startswith(_ANY_CASE) and not literal:
         text, ignore_case = text.removeprefix(_ANY_CASE), True
     flags = regex.VERSION0 | (regex.IGNORECASE if ignore_case else 0)
@@ -85,12 +85,12 @@ def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
             f"invalid regex {source!r}: {error}. To search for exactly this text call grep again with "
             "literal=true, or put a backslash before each of ( ) [ ] { } . * + ? ^ $ | \\ meant as itself."
         ) from None
-    wider = widen(text, ignore_case)
+    wider = prefilter_for(text, ignore_case)
     across = regex.compile(wider.python, flags | regex.MULTILINE) if wider else None
     return Pattern(source, literal, ignore_case, expression, wider, across)
 
 
-def _tamed(source: str) -> str:
+def _without_fuzzy_braces(source: str) -> str:
     """The pattern with braces that are no repetition escaped: `regex` would read `a{e}` as "a, or nearly"."""
     source = _HEX_ESCAPE.sub(lambda found: _character(int(found[1], 16), found[0]), source)
     return str(

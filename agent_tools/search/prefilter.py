@@ -32,7 +32,7 @@ _CONTROL = {"t": "\t", "f": "\f", "v": "\v", "n": "\n", "r": "\r"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wider:
+class Prefilter:
     """What stands in for a pattern: an expression for Rust, one for `regex` that may be run over many lines
     at once, and texts of which each matching line holds at least one (none when nothing is known).
 
@@ -44,17 +44,17 @@ class Wider:
     needles: tuple[str, ...]
 
 
-def widen(text: str, ignore_case: bool) -> Wider | None:
+def prefilter_for(text: str, ignore_case: bool) -> Prefilter | None:
     """The wider questions for a pattern that `regex` has accepted; None when it holds something unknown."""
-    reader = _Reader(text, ignore_case)
+    reader = _Parser(text, ignore_case)
     try:
         part = reader.read()
-    except (_Unknown, RecursionError, ValueError):  # deeper than we can go, or a number that is none
+    except (_Unsupported, RecursionError, ValueError):  # deeper than we can go, or a number that is none
         return None
-    return Wider(part.rust, reader.shortened(part.python), tuple(sorted(part.needles or ())))
+    return Prefilter(part.rust, reader.shortened(part.python), tuple(sorted(part.needles or ())))
 
 
-class _Unknown(Exception):
+class _Unsupported(Exception):
     """Something that is not known to mean the same, or less, here and there."""
 
 
@@ -79,7 +79,7 @@ def _better(one: frozenset[str] | None, other: frozenset[str] | None) -> frozens
     return one if (min(map(len, one)), -len(one)) >= (min(map(len, other)), -len(other)) else other
 
 
-class _Reader:
+class _Parser:
     def __init__(self, text: str, ignore_case: bool) -> None:
         self._text = text
         self._position = 0
@@ -92,7 +92,7 @@ class _Reader:
     def read(self) -> _Part:
         part = self._alternatives()
         if self._position != len(self._text):
-            raise _Unknown
+            raise _Unsupported
         return part
 
     def shortened(self, python: str) -> str:
@@ -113,7 +113,7 @@ class _Reader:
     def _take(self) -> str:
         character = self._peek()
         if not character:
-            raise _Unknown
+            raise _Unsupported
         self._position += 1
         return character
 
@@ -168,15 +168,15 @@ class _Reader:
         if found is None:
             return part
         if part.exact == "":
-            raise _Unknown  # an assertion, repeated
+            raise _Unsupported  # an assertion, repeated
         least, most = _bounds(found)
         if max(least, most or 0) > _MAX_REPEATS:
-            raise _Unknown
+            raise _Unsupported
         repeat = self._text[repeat_at : self._position]
         lazy = "?" if self._peek() == "?" else ""
         self._position += self._peek() in ("?", "+")
         if self._skip(_REPETITION):
-            raise _Unknown
+            raise _Unsupported
         python = part.python + repeat + lazy
         if not start and self._depth == 1:
             self._first = python, part.python, least
@@ -202,16 +202,16 @@ class _Reader:
             # Nor is the carriage return of a line ending.
             return _Part(r"\r?$", "$", "")
         if character in "*+?":
-            raise _Unknown
+            raise _Unsupported
         return self._literal(character, start)
 
     def _group(self) -> _Part:
         is_assertion = self._skip(_LOOKAROUND) is not None
         if not is_assertion and not self._skip(_OPENING) and self._peek() == "?":
-            raise _Unknown
+            raise _Unsupported
         part = self._alternatives()
         if self._take() != ")":
-            raise _Unknown
+            raise _Unsupported
         if is_assertion:
             return _Part("", "", "")
         return _Part(f"(?:{part.rust})", f"(?:{part.python})", part.exact, part.needles)
@@ -230,7 +230,7 @@ class _Reader:
             return _Part(r"\r?$", "$", "")
         if character in "123456789":
             if self._peek().isdigit():
-                raise _Unknown
+                raise _Unsupported
             return _Part(f"{_ANYTHING}*", "(?:.*)")
         if character in "pP" and self._skip(_PROPERTY):
             return _Part(_ANYTHING, self._text[start : self._position])
@@ -245,7 +245,7 @@ class _Reader:
         if character in _CONTROL:
             return _CONTROL[character]
         if character.isascii() and character.isalnum():
-            raise _Unknown
+            raise _Unsupported
         return character
 
     def _beside_a_letter(self, start: int) -> bool:
@@ -265,7 +265,7 @@ class _Reader:
 
     def _literal(self, character: str, start: int) -> _Part:
         if character in "\n\r":
-            raise _Unknown
+            raise _Unsupported
         python = self._text[start : self._position]
         code = ord(character)
         rust = character if character.isascii() and character.isalnum() else rf"\x{{{code:X}}}"
@@ -308,14 +308,14 @@ class _Reader:
         self._position += 1
         high = self._member_character()
         if high is None or high < low:
-            raise _Unknown
+            raise _Unsupported
         return rf"\x{{{ord(low):X}}}-\x{{{ord(high):X}}}", ord(high) >= 0x80
 
     def _member_character(self) -> str | None:
         """One character of a class; None for a class escape such as `\\d`."""
         character = self._take()
         if character == "[":
-            raise _Unknown  # a nested class for Rust
+            raise _Unsupported  # a nested class for Rust
         if character != "\\":
             # Doubled marks are set operations for Rust; each is spelled by its number, so they are none.
             return character

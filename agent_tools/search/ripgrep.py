@@ -1,8 +1,8 @@
-"""ripgrep as a sieve: which of these files can hold a hit?
+"""Runs ripgrep as a prefilter: which of these files can contain a match?
 
-It is asked with file names only, so what it ignores, sorts or prints does not matter; the files it lets
-through are read by ourselves. A sieve that fails lets everything through: without ripgrep, or when it rejects
-the expression, the answer is the same and only later. Works with ripgrep 13 to 15.
+It gets file names only, so its own ignore rules, sorting and output format do not matter; `line_finder` reads
+the files that pass. When ripgrep fails, for example because it rejects the expression, all files pass: the
+answer is the same and only slower. Works with ripgrep 13 to 15.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_BATCH = 256
 _MAX_BATCH = 8192
 # One process works while the next batch is gathered.
 _IN_FLIGHT = 2
-# How long a wait for output lasts before cancellation is looked at.
+# Seconds between two checks for cancellation.
 _POLL_SECONDS = 0.03
 
 
@@ -30,7 +30,7 @@ def find_ripgrep() -> str | None:
     return None if os.name == "nt" else shutil.which("rg")
 
 
-def sieve(
+def files_with_matches(
     program: str,
     expression: str,
     ignore_case: bool,
@@ -38,7 +38,7 @@ def sieve(
     names: Iterable[str],
     check: Callable[[], None],
 ) -> Iterator[str]:
-    """Those of `names` (paths below `root`, taken in order) that may hold a hit, in the same order.
+    """Yield those of `names` (paths below `root`) that may contain a match, in the same order.
 
     `check` is called while waiting and may raise; no process outlives the iterator.
     """
@@ -79,12 +79,12 @@ def _batches(names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _argument(name: str) -> str:
-    """The file name as ripgrep is given it: `-` alone would be the standard input."""
+    """The file name as an argument of ripgrep, for which `-` is the standard input."""
     return "./-" if name == "-" else name
 
 
 class _Batch:
-    """One ripgrep process over some files; without a command every file passes."""
+    """One ripgrep process for some files; without a command all files pass."""
 
     def __init__(self, command: Sequence[str] | None, root: str, names: list[str]) -> None:
         self.failed = command is None

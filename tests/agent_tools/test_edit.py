@@ -216,7 +216,7 @@ def test_the_diff_can_be_sent_as_json_whatever_the_file_holds(desk: Desk) -> Non
     json.dumps(outcome.details, ensure_ascii=False).encode()
 
 
-def test_the_nearest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
+def test_the_closest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
     desk.put("import os\n\ndef compute_total(items):\n    return sum(items)\n")
     assert "3: def compute_total(items):" in desk.edit("def compute_totals(item):", "x").text
     assert "4:     return sum(items)" in desk.edit("\treturn sum(items)\n", "x").text

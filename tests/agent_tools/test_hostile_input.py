@@ -90,9 +90,9 @@ def test_a_gitignore_of_gigabytes_is_no_list_of_rules(tmp_path: Path) -> None:
 
 def test_a_file_that_grows_while_it_is_read_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 10)
-    assert read_regular(str(tmp_path / "f"), most=10) == b"x" * 10
+    assert read_regular(str(tmp_path / "f"), max_bytes=10) == b"x" * 10
     with pytest.raises(ToolFailure, match="more than 9B"):
-        read_regular(str(tmp_path / "f"), most=9)
+        read_regular(str(tmp_path / "f"), max_bytes=9)
 
 
 def test_a_file_that_has_nothing_yet_reads_as_one_that_has_ended() -> None:
@@ -100,14 +100,14 @@ def test_a_file_that_has_nothing_yet_reads_as_one_that_has_ended() -> None:
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
 
-    class Disk:
+    class Filesystem:
         def open(self, path: str, flags: int) -> int:
             return ours
 
     try:
         with RegularFile(os.dup(ours)) as file:
             assert file.read() == file.read(10) == b""
-        assert list(windows_of_file("", Disk())) == []  # type: ignore[arg-type]
+        assert list(windows_of_file("", Filesystem())) == []  # type: ignore[arg-type]
     finally:
         os.close(theirs)
 

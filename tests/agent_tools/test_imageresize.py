@@ -1,4 +1,4 @@
-"""imageresize: an image to look at, or a smaller copy on disk."""
+"""imageresize: an image to look at, or a smaller copy on filesystem."""
 
 from __future__ import annotations
 

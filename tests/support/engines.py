@@ -21,4 +21,4 @@ def use_engine(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
         require_or_skip("ripgrep is not installed")
     else:
         monkeypatch.setenv("PATH", str(Path(program).parent))
-        monkeypatch.setattr("agent_tools.search.engine._OWN_SHARE", 0)
+        monkeypatch.setattr("agent_tools.search.engine._RIPGREP_FROM_FILES", 0)

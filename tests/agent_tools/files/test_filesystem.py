@@ -19,7 +19,7 @@ from PIL import Image
 import agent_tools
 from agent_tools import ToolFailure
 from agent_tools.files.atomic_write import atomic_write, make_parents, read_regular
-from agent_tools.files.filesystem import Confined, OutsideRoot
+from agent_tools.files.filesystem import ConfinedFilesystem, OutsideRoot
 
 SECRET = "SECRET of somebody else\n"
 
@@ -305,47 +305,47 @@ def test_walking_leaves_no_descriptor_open(root: Path) -> None:
 @posix_only
 def test_without_descriptors_of_folders_links_are_still_refused(root: Path) -> None:
     """The weaker way, of systems that open nothing relative to a folder."""
-    disk = Confined(root, can_walk=False)
+    filesystem = ConfinedFilesystem(root, can_walk=False)
     (root / "out").symlink_to("../outside")
     (root / "in").symlink_to("folder")
-    assert read_regular(str(root / "in/inner.txt"), disk) == b"inside\n"
-    atomic_write(str(root / "in/inner.txt"), b"new", disk)
-    make_parents(str(root / "in/made/x"), disk)
+    assert read_regular(str(root / "in/inner.txt"), filesystem) == b"inside\n"
+    atomic_write(str(root / "in/inner.txt"), b"new", filesystem)
+    make_parents(str(root / "in/made/x"), filesystem)
     assert (root / "folder/made").is_dir()
-    with disk.scandir(str(root / "in")) as entries:
+    with filesystem.scandir(str(root / "in")) as entries:
         assert {entry.name for entry in entries} == {"inner.txt", "made"}
-    assert disk.lexists(str(root / "out"))
-    assert not disk.exists(str(root / "out"))
-    for use in (disk.check, disk.stat, lambda path: read_regular(path, disk)):
+    assert filesystem.lexists(str(root / "out"))
+    assert not filesystem.exists(str(root / "out"))
+    for use in (filesystem.check, filesystem.stat, lambda path: read_regular(path, filesystem)):
         with pytest.raises(OutsideRoot):
             use(str(root / "out/secret.txt"))
     with pytest.raises(ToolFailure, match="outside the root"):
-        make_parents(str(root / "out/made/x"), disk)
+        make_parents(str(root / "out/made/x"), filesystem)
 
 
 # Races. Another process swaps `root/folder`, or a file in it, for a link outward and back without pause.
 
 _SWAPPER = """
 import ctypes, os, sys, itertools
-path, outward, aside = map(os.fsencode, sys.argv[1:])
+path, outward, spare = map(os.fsencode, sys.argv[1:])
 rename = getattr(ctypes.CDLL(None), "renameat2", None)
 
 def exchange():
     # In one step where the system can; else the folder is missing for a moment.
-    if rename is None or rename(-100, path, -100, aside, 2):
-        os.rename(path, aside + b"2")
-        os.rename(aside, path)
-        os.rename(aside + b"2", aside)
+    if rename is None or rename(-100, path, -100, spare, 2):
+        os.rename(path, spare + b"2")
+        os.rename(spare, path)
+        os.rename(spare + b"2", spare)
 
 def replace():
-    os.symlink(outward, aside)
-    os.replace(aside, path)
-    with open(aside, "wb") as file:
+    os.symlink(outward, spare)
+    os.replace(spare, path)
+    with open(spare, "wb") as file:
         file.write(text)
-    os.replace(aside, path)
+    os.replace(spare, path)
 
 if os.path.isdir(path):
-    os.symlink(outward, aside)
+    os.symlink(outward, spare)
     swap = exchange
 else:
     text, swap = open(path, "rb").read(), replace
@@ -357,8 +357,8 @@ for turn in itertools.count():
 
 
 @contextlib.contextmanager
-def swapping(path: Path, outward: Path, aside: Path) -> Iterator[None]:
-    command = [sys.executable, "-c", _SWAPPER, str(path), str(outward), str(aside)]
+def swapping(path: Path, outward: Path, spare: Path) -> Iterator[None]:
+    command = [sys.executable, "-c", _SWAPPER, str(path), str(outward), str(spare)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as swapper:
         try:
             assert swapper.stdout
@@ -381,7 +381,7 @@ def race(root: Path, swapped: str, call: Callable[[], Any]) -> None:
     outward = outside / path.name if path.is_file() else outside
     succeeded = failed = 0
     deadline = time.monotonic() + SECONDS
-    with swapping(path, outward, root / "aside"):
+    with swapping(path, outward, root / "spare"):
         while succeeded + failed < TRIES and time.monotonic() < deadline:
             result = call()
             assert "SECRET" not in result.text, "an escape"

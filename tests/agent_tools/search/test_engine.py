@@ -148,7 +148,7 @@ def test_mixing_both_engines_in_one_search_changes_nothing(
     calls = [{"pattern": "needle", "limit": 1000, "context": 1}, {"pattern": r"need\w+ \w", "limit": 1000}]
     expected = answers(tree, calls, "python")
     for share in (1, 5, 10):
-        monkeypatch.setattr("agent_tools.search.engine._OWN_SHARE", share)
+        monkeypatch.setattr("agent_tools.search.engine._RIPGREP_FROM_FILES", share)
         assert [grep_tool(tree).execute(call) for call in calls] == expected
 
 

@@ -1,4 +1,4 @@
-"""ripgrep as a sieve: what passes, and what happens when the program misbehaves."""
+"""ripgrep as a prefilter: which files pass, and what happens when the program misbehaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.real import require_or_skip
 
 from agent_tools.grep import grep_tool
 from agent_tools.search import ripgrep
-from agent_tools.search.ripgrep import sieve
+from agent_tools.search.ripgrep import files_with_matches
 from agent_tools.tool import Context
 
 
@@ -20,7 +20,7 @@ def passed(root: Path, expression: str, names: list[str], ignore_case: bool = Fa
     program = shutil.which("rg")
     if program is None:
         require_or_skip("ripgrep is not installed")
-    return list(sieve(program, expression, ignore_case, str(root), names, lambda: None))
+    return list(files_with_matches(program, expression, ignore_case, str(root), names, lambda: None))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr("agent_tools.search.engine._OWN_SHARE", 0)
+    monkeypatch.setattr("agent_tools.search.engine._RIPGREP_FROM_FILES", 0)
     work = tmp_path / "work"
     work.mkdir()
     (work / "a").write_text("hit\n")
@@ -134,7 +134,7 @@ def test_a_program_that_hangs_is_killed_when_the_call_is_cancelled(fake: Path) -
 def test_a_search_that_has_enough_leaves_no_program_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_tools.search.engine._OWN_SHARE", 0)
+    monkeypatch.setattr("agent_tools.search.engine._RIPGREP_FROM_FILES", 0)
     monkeypatch.setattr(ripgrep, "_FIRST_BATCH", 10)
     monkeypatch.setattr(ripgrep, "_MAX_BATCH", 20)
     for number in range(200):
