@@ -31,10 +31,15 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Text. `signature` is opaque provider data, replayed as it came."""
+    """Text. `signature` is opaque provider data, replayed as it came.
+
+    `citations` are the sources that the text cites: the provider's JSON objects as they came, which the same
+    provider gets back. `AssistantMessage.sources` reads their titles and addresses.
+    """
 
     text: str
     signature: str | None = None
+    citations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     type: ClassVar[str] = "text"
 
 
@@ -76,6 +81,28 @@ class ServerContent:
     raw: str
     display: str | None = None
     type: ClassVar[str] = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a text cites; `url` is empty for a document of the request."""
+
+    title: str
+    url: str = ""
+
+
+def source_of(citation: Mapping[str, Any]) -> Source | None:
+    """The title and address in a citation of any provider; None when it has neither."""
+    for nested in ("url_citation", "web", "retrievedContext", "maps"):
+        if isinstance(citation.get(nested), Mapping):
+            citation = citation[nested]
+    url = _first_text(citation, "url", "uri", "source")
+    title = _first_text(citation, "title", "document_title", "filename") or url
+    return Source(title, url) if title else None
+
+
+def _first_text(data: Mapping[str, Any], *names: str) -> str:
+    return next((value for name in names if isinstance(value := data.get(name), str) and value), "")
 
 
 UserBlock = TextContent | ImageContent
@@ -157,6 +184,17 @@ class AssistantMessage(_EncodedOnce):
     def thinking(self) -> str:
         """The thinking blocks, joined without a separator."""
         return "".join(block.thinking for block in self.content if isinstance(block, ThinkingContent))
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources that the text cites, each once, in the order of their first citation."""
+        found = (
+            source_of(item)
+            for block in self.content
+            if isinstance(block, TextContent)
+            for item in block.citations
+        )
+        return tuple(dict.fromkeys(source for source in found if source is not None))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -398,7 +436,8 @@ def block_to_json(block: ContentBlock) -> dict[str, Any]:
     """The block as JSON data; the arguments of a call are passed as they are."""
     match block:
         case TextContent():
-            return _with({"type": "text", "text": block.text}, textSignature=block.signature)
+            data = _with({"type": "text", "text": block.text}, textSignature=block.signature)
+            return data | {"citations": list(block.citations)} if block.citations else data
         case ThinkingContent():
             data = _with({"type": "thinking", "thinking": block.thinking}, thinkingSignature=block.signature)
             return data | {"redacted": True} if block.redacted else data
@@ -436,7 +475,12 @@ def _blocks_from_json(items: Any, allowed: tuple[str, ...]) -> list[Any]:
 def _block_from_json(data: Mapping[str, Any]) -> ContentBlock | None:
     match data["type"]:
         case "text":
-            return TextContent(_field(data, "text", str), _field(data, "textSignature", str, None))
+            citations = _field(data, "citations", list, ())
+            return TextContent(
+                _field(data, "text", str),
+                _field(data, "textSignature", str, None),
+                tuple(citation for citation in citations if isinstance(citation, Mapping)),
+            )
         case "thinking":
             return ThinkingContent(
                 _field(data, "thinking", str),
@@ -473,4 +517,10 @@ def _field(data: Mapping[str, Any], name: str, kind: type | tuple[type, ...], de
 
 _KINDS = ("input", "output", "cacheRead", "cacheWrite")
 _NUMBER = (int, float)
-_JSON_NAMES: dict[Any, str] = {str: "a string", _NUMBER: "a number", dict: "an object", Mapping: "an object"}
+_JSON_NAMES: dict[Any, str] = {
+    str: "a string",
+    _NUMBER: "a number",
+    dict: "an object",
+    list: "a list",
+    Mapping: "an object",
+}

@@ -63,10 +63,11 @@ class TextDelta:
 
 @dataclass(slots=True)
 class TextEnd:
-    """A text block ends, perhaps with the provider's signature."""
+    """A text block ends, perhaps with the provider's signature and the sources that the text cites."""
 
     index: int
     signature: str | None = None
+    citations: Sequence[Mapping[str, Any]] = ()
     type: ClassVar[str] = "text_end"
 
 
@@ -137,11 +138,16 @@ class ServerBlock:
 
 @dataclass(slots=True)
 class StreamDone:
-    """The answer is complete. `message`, when given, replaces what the deltas built."""
+    """The answer is complete. `message`, when given, replaces what the deltas built.
+
+    `paused`: the provider interrupted its own work (Claude's `pause_turn`) and continues it when the message
+    is sent back as it is, without a message after it.
+    """
 
     stop_reason: Literal["stop", "length", "toolUse"] = "stop"
     usage: Usage | None = None
     message: AssistantMessage | None = None
+    paused: bool = False
     type: ClassVar[str] = "done"
 
 
@@ -265,7 +271,7 @@ def stream_event_to_json(event: StreamEvent) -> dict[str, Any]:
         data["contentIndex"] = index
     for name, wire in _JSON_FIELDS:
         value = getattr(event, name, None)
-        if value not in (None, "", False):
+        if value not in (None, "", False, ()):
             data[wire] = value
     if isinstance(event, ServerBlock):
         data["block"] = block_to_json(event.block)
@@ -279,6 +285,8 @@ _JSON_FIELDS = (
     ("arguments", "arguments"),
     ("signature", "signature"),
     ("redacted", "redacted"),
+    ("citations", "citations"),
+    ("paused", "paused"),
     ("response_id", "responseId"),
     ("model", "model"),
     ("stop_reason", "reason"),
@@ -411,13 +419,16 @@ def _identity(log: list[StreamEvent], model: Model) -> tuple[str, str]:
 class _Block:
     """One block while a log is folded."""
 
-    __slots__ = ("arguments", "closed", "id", "kind", "name", "parts", "redacted", "server", "signature")
+    __slots__ = (
+        "arguments", "citations", "closed", "id", "kind", "name", "parts", "redacted", "server", "signature"
+    )  # fmt: skip
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.parts: list[str] = []
         self.closed = False
         self.signature: str | None = None
+        self.citations: tuple[Mapping[str, Any], ...] = ()
         self.redacted = False
         self.id = ""
         self.name = ""
@@ -458,7 +469,7 @@ class _Block:
             return self.server
         text = "".join(self.parts)
         if self.kind == "text":
-            return TextContent(text, self.signature)
+            return TextContent(text, self.signature, self.citations)
         return ThinkingContent(text, self.signature, self.redacted)
 
     def _call(self) -> tuple[AssistantBlock, str]:
@@ -502,7 +513,9 @@ def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
                     block = block_of(event.index, "toolcall", fresh=True)
                     block.id, block.name = event.id, event.name
             case TextEnd():
-                block_of(event.index, "text", ending=True).end(event.signature)
+                block = block_of(event.index, "text", ending=True)
+                block.end(event.signature)
+                block.citations = tuple(event.citations) or block.citations
             case ThinkingEnd():
                 block = block_of(event.index, "thinking", ending=True)
                 block.end(event.signature)

@@ -16,11 +16,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
+from agent.partial_json import parse_arguments
 from agent.providers.http.failure import ProviderError
+from agent.providers.json_fields import as_text
 from agent.stream import (
     StreamDone,
     StreamError,
     StreamEvent,
+    StreamStart,
     TextDelta,
     TextEnd,
     TextStart,
@@ -58,21 +61,36 @@ _parse = json.JSONDecoder().raw_decode
 class OpenCall:
     """A tool call while its pieces arrive."""
 
-    __slots__ = ("has_made_up_id", "id", "index", "name", "pieces")
+    __slots__ = ("earlier", "has_made_up_id", "id", "index", "name", "pieces", "whole")
 
     def __init__(self, id: str = "", name: str = "") -> None:
         self.index = -1  # of its block; -1 until the call is announced
+        self.earlier: OpenCall | None = None  # another call with the same id and name, which this may repeat
         self.id = id
         self.has_made_up_id = False
         self.name = name
         self.pieces: list[str] = []  # of the JSON text of its arguments
+        self.whole: dict[str, Any] | None = None  # its arguments, where the server sent them so
+
+    def repeats(self, other: OpenCall) -> bool:
+        """True for the same name and arguments, however they are written."""
+        return self.name == other.name and self.arguments() == other.arguments()
+
+    def arguments(self) -> Any:
+        """The arguments, or their text when that is no JSON object."""
+        if self.whole is not None:
+            return self.whole
+        text = "".join(self.pieces)
+        arguments, problem = parse_arguments(text)
+        return text if problem else arguments
 
 
 class Decoder(ABC):
     """Decodes one response. Used by one thread, once.
 
     `cost` is the model's price, `names` maps tool names on the wire to the tools' own. `expect_end(seconds)`
-    is called when the stop reason has come and only the end mark is missing: the rest may take that long.
+    is called when a stop reason has come and only the end mark should be missing: the rest may take that
+    long. `expect_end(None)` is called when content came all the same: the normal timeout applies again.
     """
 
     ended_early: ClassVar[str]
@@ -80,6 +98,9 @@ class Decoder(ABC):
 
     stop_words: ClassVar[Mapping[str, StopReason]] = {}
     """The format's own words for a normal end, as `normalized` writes them, beside those of all formats."""
+
+    pause_words: ClassVar[frozenset[str]] = frozenset()
+    """The words for a pause: the response continues when it is sent back."""
 
     has_done_mark: ClassVar[bool] = False
     """True for formats that end with the payload `[DONE]`."""
@@ -91,7 +112,7 @@ class Decoder(ABC):
         self,
         cost: ModelCost | None = None,
         names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float], object] | None = None,
+        expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         self.is_done = False  # the end mark came
         self.is_over = False  # nothing that follows may be read
@@ -101,11 +122,19 @@ class Decoder(ABC):
         self.cost = cost
         self.names: Mapping[str, str] = names or {}
         self._expect_end = expect_end
+        self.has_started = False
+        self._had_stop = False
+        self._is_stop_new = False
+        self._continued = False  # content came after the latest stop reason
         self._next_index = 0
+        self._calls_by_id: dict[str, OpenCall] = {}  # by the id on the wire
+        self._held_calls: list[OpenCall] = []
         # The open block of formats that do not number theirs: "text", "thinking", or "" for none.
         self.open_kind = ""
         self.open_index = -1
         self.open_signature: str | None = None
+        self._latest_text = -1  # the index of the text block opened last
+        self.citations: list[dict[str, Any]] = []  # of the open text, or of the latest when none is open
 
     # --- what a wire format fills in ---
 
@@ -154,7 +183,10 @@ class Decoder(ABC):
                         self.is_done = True
                         break
                 if type(event) is dict:
-                    yield from feed(event)
+                    events = feed(event)
+                    if self.stop_word:
+                        self._after_stop(events)
+                    yield from events
                 elif type(event) is list:  # a server that does not stream sends all events in one list
                     for item in event:
                         if type(item) is dict and not self.is_over:
@@ -162,7 +194,7 @@ class Decoder(ABC):
                 if self.is_over:
                     break
         except ProviderError as failure:
-            if failure.aborted or not self.stop_word:
+            if failure.aborted or not self.stop_word or self._continued:
                 last = StreamError(str(failure), "aborted" if failure.aborted else "error")
                 yield from self._end(last, whole=False)
                 return
@@ -174,6 +206,10 @@ class Decoder(ABC):
     def _end(self, last: StreamDone | StreamError, whole: bool) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         self.close_blocks(events, whole)
+        if self.citations and self._latest_text >= 0:  # they came after the end of their text
+            events.append(TextEnd(self._latest_text, None, self.citations))
+        for call in self._held_calls:  # not ended, so perhaps not whole
+            self._begin(call, events)
         last.usage = self.usage()
         return [*events, last]
 
@@ -184,7 +220,7 @@ class Decoder(ABC):
             return StreamError(self.stop_error(self.stop_word))
         if stop != "length":  # whether there are calls decides, whatever the server says of them
             stop = "toolUse" if self.has_calls else "stop"
-        return StreamDone(stop)
+        return StreamDone(stop, paused=word in self.pause_words)
 
     @classmethod
     def first_error(cls, payload: str | bytes) -> str | None:
@@ -198,13 +234,34 @@ class Decoder(ABC):
                 return error
         return ""
 
+    def start(self, id: Any, model: Any, events: list[StreamEvent]) -> None:
+        """Begin the message, once, with the response's id and the model that answers."""
+        if not self.has_started:
+            self.has_started = True
+            events.append(StreamStart(as_text(id), as_text(model)))
+
     def stop(self, word: str) -> None:
         """Note the server's word for the stop reason, if it means one."""
         if normalized(word) in _NO_STOP_WORDS:
             return
-        if self._expect_end is not None and not self.stop_word:
+        self.stop_word, self._is_stop_new = word, True
+
+    def _after_stop(self, events: Iterable[StreamEvent]) -> None:
+        """Note an event that came with or after a stop reason.
+
+        Some servers send a reason with each chunk, or before the last one. Content after a reason shows that
+        it was not the end: then the normal timeout applies again. Only silence after a reason is cut short.
+        """
+        has_content = bool(events)
+        had_stop, self._had_stop = self._had_stop, True
+        self._continued = has_content and not self._is_stop_new
+        self._is_stop_new = False
+        if self._expect_end is None:
+            return
+        if not had_stop:
             self._expect_end(LAST_EVENT_SECONDS)
-        self.stop_word = word
+        elif has_content:
+            self._expect_end(None)
 
     def new_index(self) -> int:
         """The index of the next block."""
@@ -223,6 +280,7 @@ class Decoder(ABC):
         if self.open_kind != "text":
             self.close_text(events)
             self.open_kind, self.open_index = "text", self.new_index()
+            self._latest_text = self.open_index
             events.append(TextStart(self.open_index))
         if text:
             events.append(TextDelta(self.open_index, text))
@@ -240,20 +298,36 @@ class Decoder(ABC):
     def close_text(self, events: list[StreamEvent]) -> None:
         """End the open block of text or thinking, if any."""
         if self.open_kind == "text":
-            events.append(TextEnd(self.open_index, self.open_signature))
+            events.append(TextEnd(self.open_index, self.open_signature, self.citations))
+            self.citations = []
         elif self.open_kind:
             events.append(ThinkingEnd(self.open_index, self.open_signature))
         self.open_kind, self.open_signature = "", None
 
     # --- tool calls ---
 
-    def announce(self, call: OpenCall, events: list[StreamEvent], id: str = "") -> None:
-        """Begin the block of a call, with the pieces that came before its name. `id` replaces its own."""
+    def announce(self, call: OpenCall, events: list[StreamEvent], wire_id: str = "") -> None:
+        """Begin the block of a call, with the pieces that came before its name.
+
+        `wire_id` is the server's id if it is only a part of `call.id`. A call under the id and name of an
+        earlier one is held back until its end, for some servers send a call twice.
+        """
         if not call.id:
             call.id, call.has_made_up_id = self.new_call_id(), True
+        wire_id = wire_id or call.id
+        earlier = self._calls_by_id.get(wire_id)
+        if earlier is not None and earlier.name == call.name:
+            call.earlier = earlier
+            self._held_calls.append(call)
+            return
+        self._calls_by_id[wire_id] = call
+        self._begin(call, events)
+
+    def _begin(self, call: OpenCall, events: list[StreamEvent]) -> None:
         self.has_calls = True
+        call.earlier = None
         call.index = self.new_index()
-        events.append(ToolCallStart(call.index, id or call.id, self.names.get(call.name, call.name)))
+        events.append(ToolCallStart(call.index, call.id, self.names.get(call.name, call.name)))
         events.extend(ToolCallDelta(call.index, piece) for piece in call.pieces)
 
     def add_arguments(self, call: OpenCall, piece: str, events: list[StreamEvent]) -> None:
@@ -271,6 +345,13 @@ class Decoder(ABC):
         signature: str | None = None,
     ) -> None:
         """End the block of a call; `arguments`, when given, replace those of the pieces."""
+        if arguments is not None:
+            call.whole = arguments
+        if call.earlier is not None:
+            self._held_calls.remove(call)
+            if call.repeats(call.earlier):
+                return
+            self._begin(call, events)
         events.append(ToolCallEnd(call.index, arguments, signature))
 
     def new_call_id(self) -> str:

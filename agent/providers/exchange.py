@@ -44,7 +44,8 @@ class WireFormat:
     url: Callable[[Model, StreamOptions], str]
     output_schema: Callable[[Model, AgentContext, StreamOptions], Mapping[str, Any] | None]
     decode: Callable[
-        [Iterable[str], ModelCost | None, Mapping[str, str], Callable[[float], object]], Iterator[StreamEvent]
+        [Iterable[str], ModelCost | None, Mapping[str, str], Callable[[float | None], object]],
+        Iterator[StreamEvent],
     ]
     first_error: Callable[[str], str | None]
     tool_name: Callable[[str], str] = wire_name

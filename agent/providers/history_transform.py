@@ -15,6 +15,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from agent.messages import (
@@ -194,6 +195,8 @@ def assistant_blocks(
         match block:
             case TextContent():
                 kept = _text(block.text, block.signature if same_model else None)
+                if kept is not None and block.citations and same_provider and kept.text == block.text:
+                    kept = replace(kept, citations=block.citations)
                 if kept is None and signed_blanks and same_model and block.signature:
                     kept = block if clean(block.text) == block.text else None
             case ThinkingContent():

@@ -19,6 +19,7 @@ from agent.messages import (
     ImageContent,
     Message,
     ServerContent,
+    Source,
     TextContent,
     ThinkingContent,
     ToolCall,
@@ -196,6 +197,43 @@ def test_details_that_are_false_are_still_details() -> None:
         assert message_from_json(message_to_json(message)) == message
 
 
+def test_citations_of_a_text_survive_the_round_trip() -> None:
+    """FR-11"""
+    citation = {"type": "char_location", "cited_text": "\ud83d é", "n": [1, {"x": None}]}
+    message = AssistantMessage((TextContent("x", None, (citation, {})),), timestamp=0)
+    wire = json.loads(json.dumps(message_to_json(message)))
+    assert wire["content"][0]["citations"] == [citation, {}]
+    assert message_from_json(wire) == message
+    assert hash(message) == hash(AssistantMessage((TextContent("x"),), timestamp=0))
+
+
+@pytest.mark.parametrize("citations", [None, [], [None, 7, "x"]])
+def test_citations_that_are_none_are_left_out(citations: Any) -> None:
+    wire = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "x", "citations": citations}],
+        "timestamp": 0,
+    }
+    assert message_from_json(wire).content == (TextContent("x"),)  # type: ignore[union-attr]
+
+
+SOURCES = [
+    ({"url": "u", "title": "t"}, Source("t", "u")),
+    ({"type": "url_citation", "url_citation": {"url": "u", "title": "t"}}, Source("t", "u")),
+    ({"web": {"uri": "u", "title": "t"}}, Source("t", "u")),
+    ({"uri": "u"}, Source("u", "u")),
+    ({"document_title": "d", "document_index": 0}, Source("d")),
+    ({"filename": "f", "file_id": "1"}, Source("f")),
+]
+
+
+@pytest.mark.parametrize(("citation", "source"), SOURCES)
+def test_the_source_of_a_citation_of_any_provider(citation: dict[str, Any], source: Source) -> None:
+    """FR-11"""
+    message = AssistantMessage((TextContent("x", None, (citation, {"n": 1}, citation)),))
+    assert message.sources == (source,)
+
+
 def test_an_unknown_block_is_left_out_without_an_error() -> None:
     for role in ("user", "assistant"):
         wire = {
@@ -283,7 +321,7 @@ def test_what_is_no_message_has_no_json_form() -> None:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (TextContent, "text signature"),
+        (TextContent, "text signature citations"),
         (ThinkingContent, "thinking signature redacted"),
         (ImageContent, "data mime_type"),
         (ToolCall, "id name arguments signature"),

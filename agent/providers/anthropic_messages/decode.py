@@ -1,6 +1,6 @@
 """Decodes the events of an Anthropic stream.
 
-The server numbers its blocks. Ours are numbered anew, because blocks that we leave out make gaps. Gateways
+The server numbers its blocks. Ours have numbers of their own, because blocks we leave out make gaps. Gateways
 that speak the format leave events out, so a block or an index that is missing is supplied.
 """
 
@@ -18,7 +18,6 @@ from agent.providers.json_fields import as_count, as_list, as_object, as_text, e
 from agent.stream import (
     ServerBlock,
     StreamEvent,
-    StreamStart,
     TextDelta,
     TextEnd,
     TextStart,
@@ -46,7 +45,7 @@ def decode(
     payloads: Iterable[str | bytes],
     cost: ModelCost | None = None,
     names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float], object] | None = None,
+    expect_end: Callable[[float | None], object] | None = None,
 ) -> Iterator[StreamEvent]:
     """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
     return AnthropicDecoder(cost, names, expect_end).decode(payloads)
@@ -62,7 +61,7 @@ def _error(event: dict[str, Any]) -> str:
 class _Block:
     """One block while its deltas arrive."""
 
-    __slots__ = ("body", "call", "index", "input_pieces", "kind", "signature")
+    __slots__ = ("body", "call", "citations", "index", "input_pieces", "kind", "signature")
 
     def __init__(self, kind: str, index: int, body: dict[str, Any]) -> None:
         self.kind = kind
@@ -71,6 +70,11 @@ class _Block:
         self.call: OpenCall | None = None
         self.input_pieces: list[str] = []  # of a server tool
         self.signature: list[str] = []
+        self.citations: list[dict[str, Any]] = []
+
+    def is_announced_by(self, kind: str, body: dict[str, Any]) -> bool:
+        """True for a start that announces this block once more: with its kind, and its id if it has one."""
+        return kind == self.kind and body.get("id") == self.body.get("id")
 
 
 class AnthropicDecoder(Decoder):
@@ -78,18 +82,18 @@ class AnthropicDecoder(Decoder):
 
     ended_early = "Anthropic stream ended before message_stop"
     call_id_prefix = "toolu_"
-    # A paused turn continues when it is sent back; a compaction pauses only if that was asked for.
     stop_words: ClassVar[Mapping[str, StopReason]] = {
         "pauseturn": "stop",
         "compaction": "stop",
         "modelcontextwindowexceeded": "length",
     }
+    pause_words = frozenset(("pauseturn",))
 
     def __init__(
         self,
         cost: ModelCost | None = None,
         names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float], object] | None = None,
+        expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         super().__init__(cost, names, expect_end)
         self._refusal: dict[str, Any] = {}
@@ -128,7 +132,9 @@ class AnthropicDecoder(Decoder):
 
     def _message(self, message: dict[str, Any]) -> list[StreamEvent]:
         self._count(message.get("usage"))
-        return [StreamStart(as_text(message.get("id")), as_text(message.get("model")))]
+        events: list[StreamEvent] = []
+        self.start(message.get("id"), message.get("model"), events)
+        return events
 
     def _whole(self, message: dict[str, Any]) -> list[StreamEvent]:
         events = self._message(message)
@@ -155,8 +161,10 @@ class AnthropicDecoder(Decoder):
         return self._next_index if missing is None else missing
 
     def _start(self, number: int, body: dict[str, Any]) -> list[StreamEvent]:
-        events = self._stop(number) if number in self._open else []
         kind = _KINDS.get(as_text(body.get("type")), "server")
+        if number in self._open and self._open[number].is_announced_by(kind, body):
+            return []
+        events = self._stop(number)
         self._latest = number
         if kind == "tool":
             call = OpenCall(as_text(body.get("id")), as_text(body.get("name")))
@@ -197,6 +205,10 @@ class AnthropicDecoder(Decoder):
                 return events
             case "input_json_delta":
                 return self._input(number, as_text(delta.get("partial_json")))
+            case "citations_delta":
+                block, events = self._expect("text", number)
+                block.citations.append(as_object(delta.get("citation")))
+                return events
             case "signature_delta":
                 if number in self._open:
                     self._open[number].signature.append(as_text(delta.get("signature")))
@@ -228,13 +240,15 @@ class AnthropicDecoder(Decoder):
             return []
         if block.call is not None:
             events: list[StreamEvent] = []
-            given = block.body.get("input")
-            is_whole = isinstance(given, dict) and bool(given) and not block.call.pieces
-            self.end_call(block.call, events, given if is_whole else None)
+            arguments = as_object(block.body.get("input"))
+            self.end_call(block.call, events, arguments if arguments and not block.call.pieces else None)
             return events
         match block.kind:
             case "text":
-                return [TextEnd(block.index)]
+                given = [*as_list(block.body.get("citations")), *block.citations]
+                return [
+                    TextEnd(block.index, None, [item for item in given if item and isinstance(item, dict)])
+                ]
             case "thinking":
                 return [ThinkingEnd(block.index, "".join(block.signature) or None)]
             case "redacted":

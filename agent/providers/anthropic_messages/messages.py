@@ -138,7 +138,10 @@ class _Encoder:
         for block in blocks:
             match block:
                 case TextContent():
-                    pieces.append(to_json({"type": "text", "text": block.text}))
+                    body: dict[str, Any] = {"type": "text", "text": block.text}
+                    if block.citations and not dropped:  # else they may cite what is not sent
+                        body["citations"] = block.citations
+                    pieces.append(to_json(body))
                 case ThinkingContent():
                     bound = bound or bool(block.signature)
                     pieces += self._thinking(block, pieces)

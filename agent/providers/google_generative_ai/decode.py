@@ -16,7 +16,7 @@ from agent.messages import ServerContent
 from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized
 from agent.providers.history_transform import to_json_text
 from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text, first_object
-from agent.stream import ServerBlock, StreamEvent, StreamStart, TextDelta
+from agent.stream import ServerBlock, StreamEvent, TextDelta
 from agent.usage import ModelCost, Usage, priced
 
 # What other finish reasons mean, as `normalized` writes them. The error text quotes the reason: by the word
@@ -55,7 +55,7 @@ def decode(
     payloads: Iterable[str | bytes],
     cost: ModelCost | None = None,
     names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float], object] | None = None,
+    expect_end: Callable[[float | None], object] | None = None,
 ) -> Iterator[StreamEvent]:
     """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
     return GeminiDecoder(cost, names, expect_end).decode(payloads)
@@ -71,13 +71,12 @@ class GeminiDecoder(Decoder):
         self,
         cost: ModelCost | None = None,
         names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float], object] | None = None,
+        expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         super().__init__(cost, names, expect_end)
         self._finish_message = ""
         self._usage: dict[str, Any] | None = None
-        self._has_started = False
-        self._call_ids: set[str] = set()
+        self._calls: dict[str, OpenCall] = {}  # by id
 
     @classmethod
     def opening_error(cls, event: dict[str, Any]) -> str | None:
@@ -99,16 +98,17 @@ class GeminiDecoder(Decoder):
                 self.is_over = True
                 return events
         candidates = event.get("candidates")
-        if not self._has_started and (candidates or event.get("responseId")):
-            self._has_started = True
+        if candidates or event.get("responseId"):
             model = as_text(event.get("modelVersion")).removeprefix("models/")
-            events.append(StreamStart(as_text(event.get("responseId")), model))
+            self.start(event.get("responseId"), model, events)
         candidate = first_object(candidates)
         content = candidate.get("content")
         parts = content.get("parts") if type(content) is dict else None
         for part in parts if type(parts) is list else ():
             if type(part) is dict:
                 self._part(part, events)
+        if "groundingMetadata" in candidate or "citationMetadata" in candidate:
+            self._cite(candidate)
         word = candidate.get("finishReason")
         if word:
             self._finish_message = as_text(candidate.get("finishMessage")).strip()
@@ -142,11 +142,25 @@ class GeminiDecoder(Decoder):
     def _call(self, body: dict[str, Any], signature: str, events: list[StreamEvent]) -> None:
         self.close_text(events)
         name = self._own_name(as_text(body.get("name")))
-        call = OpenCall(self._new_id(as_text(body.get("id")), name), name)
+        call = OpenCall(as_text(body.get("id")), name)
         arguments = body.get("args")
         call.pieces.append("{}" if arguments is None else _arguments_text(arguments))
+        earlier = self._calls.get(call.id)
+        if earlier is not None and call.repeats(earlier):
+            return
+        call.id = self._new_id(call.id, name)
+        self._calls[call.id] = call
         self.announce(call, events)
         self.end_call(call, events, None, signature or None)
+
+    def _cite(self, candidate: dict[str, Any]) -> None:
+        """Take in the sources of the text. Each chunk that has some repeats those before it."""
+        grounding = as_object(candidate.get("groundingMetadata"))
+        quoted = as_object(candidate.get("citationMetadata"))
+        quotations = quoted.get("citationSources") or quoted.get("citations")
+        for source in (*as_list(grounding.get("groundingChunks")), *as_list(quotations)):
+            if source and isinstance(source, dict) and source not in self.citations:
+                self.citations.append(source)
 
     def _server(self, kind: str, part: dict[str, Any], events: list[StreamEvent]) -> None:
         self.close_text(events)
@@ -155,9 +169,8 @@ class GeminiDecoder(Decoder):
 
     def _new_id(self, id: str, name: str) -> str:
         """The id the server gave, unless another call of this response has it; else one of our own."""
-        while not id or id in self._call_ids:
+        while not id or id in self._calls:
             id = f"{name}_{int(time.time() * 1000)}_{next(_call_numbers)}"
-        self._call_ids.add(id)
         return id
 
     def _own_name(self, name: str) -> str:

@@ -173,8 +173,8 @@ class SseResponse:
     ) -> None:
         self._close(drain=not isinstance(error, Exception))
 
-    def expect_end(self, seconds: float) -> None:
-        """Wait at most `seconds` from now for the rest of the body: the answer is complete."""
+    def expect_end(self, seconds: float | None) -> None:
+        """Wait at most `seconds` from now for the rest of the body; None: as long as the timeout allows."""
         if self._response is not None:
             _set_deadline(self._response, seconds)
 
@@ -384,7 +384,7 @@ class _HasDeadline(Protocol):
     deadline: float | None
 
 
-def _set_deadline(response: httpx.Response, seconds: float) -> None:
-    """Bound every further read of the response by a moment `seconds` from now."""
+def _set_deadline(response: httpx.Response, seconds: float | None) -> None:
+    """Bound every further read of the response by a moment `seconds` from now; None: by the timeout alone."""
     connection: _HasDeadline = response.extensions["connection"]
-    connection.deadline = time.monotonic() + seconds
+    connection.deadline = None if seconds is None else time.monotonic() + seconds

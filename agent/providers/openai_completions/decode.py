@@ -6,14 +6,15 @@ calls are interleaved, ids come late or never.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from agent.partial_json import parse_arguments
 from agent.providers.decoder import Decoder, OpenCall, normalized
 from agent.providers.history_transform import to_json_text
-from agent.providers.json_fields import as_count, as_object, as_text, error_text, first_object
-from agent.stream import StreamEvent, StreamStart, TextDelta, ToolCallDelta
+from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text, first_object
+from agent.providers.openai_completions.object_scan import ObjectScan
+from agent.stream import StreamEvent, TextDelta, ToolCallDelta
 from agent.usage import Cost, ModelCost, Usage, priced
 
 # Where servers put reasoning, in order of preference: some send the same text in two of them.
@@ -36,7 +37,7 @@ def decode(
     payloads: Iterable[str | bytes],
     cost: ModelCost | None = None,
     names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float], object] | None = None,
+    expect_end: Callable[[float | None], object] | None = None,
 ) -> Iterator[StreamEvent]:
     """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
     return CompletionsDecoder(cost, names, expect_end).decode(payloads)
@@ -45,20 +46,35 @@ def decode(
 class _Call(OpenCall):
     """A tool call while its fragments arrive."""
 
-    __slots__ = ("signature",)
+    __slots__ = ("_scan", "_scanned", "_value", "signature")
 
     def __init__(self) -> None:
         super().__init__()
         self.signature: str | None = None  # what Google sends along (`extra_content`) and wants back
+        self._scan = ObjectScan()
+        self._scanned = 0  # pieces
+        self._value: Any = None  # the arguments, once they were whole
+
+    @property
+    def characters_scanned(self) -> int:
+        return self._scan.characters
 
     def is_complete(self) -> bool:
-        """True when the arguments are a whole JSON object; parsed only when they may be."""
-        if not self.pieces or not any(piece.rstrip().endswith("}") for piece in self.pieces[-2:]):
+        """True when the arguments are a whole JSON object. Scans what came since it was last asked."""
+        for piece in self.pieces[self._scanned :]:
+            self._scan.add(piece)
+        self._scanned = len(self.pieces)
+        return self._scan.is_whole
+
+    def is_repeated_by(self, id: str, name: str, arguments: str) -> bool:
+        """True for a fragment that sends this whole call once more."""
+        if (id and id != self.id) or (name and name != self.name) or not arguments.strip():
             return False
-        try:
-            return isinstance(json.loads("".join(self.pieces)), dict)
-        except (ValueError, RecursionError):
+        if not self.is_complete():
             return False
+        if self._value is None:
+            self._value = self.arguments()
+        return bool(parse_arguments(arguments)[0] == self._value)
 
 
 def _begins_another(call: _Call, id: str, name: str, arguments: str) -> bool:
@@ -82,12 +98,11 @@ class CompletionsDecoder(Decoder):
         self,
         cost: ModelCost | None = None,
         names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float], object] | None = None,
+        expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         super().__init__(cost, names, expect_end)
         self._usage: dict[str, Any] | None = None
-        self._has_started = False
-        self._calls: list[_Call] = []
+        self.calls: list[_Call] = []
         self._by_index: dict[int | str, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._signatures: dict[str, str] = {}  # encrypted reasoning by the id of its call
@@ -116,9 +131,8 @@ class CompletionsDecoder(Decoder):
         if usage and isinstance(usage, dict):
             self._usage = usage
         choices = event.get("choices")
-        if not self._has_started and (choices or event.get("id")):
-            self._has_started = True
-            events.append(StreamStart(as_text(event.get("id")), as_text(event.get("model"))))
+        if choices or event.get("id"):
+            self.start(event.get("id"), event.get("model"), events)
         if not choices:
             # By the protocol this chunk is the last one before [DONE], which some servers forget.
             self.is_over = bool(usage and self.stop_word)
@@ -160,7 +174,11 @@ class CompletionsDecoder(Decoder):
             self._fragments(fragments, events)
         legacy = delta.get("function_call")
         if legacy and type(legacy) is dict:
-            self._fragment({"function": legacy}, events)
+            self._fragment({"index": "function_call", "function": legacy}, events)  # there is only one
+        if "annotations" in delta:
+            self.citations += [
+                each for each in as_list(delta["annotations"]) if each and isinstance(each, dict)
+            ]
         if "reasoning_details" in delta:
             self._details(delta["reasoning_details"])
 
@@ -195,6 +213,11 @@ class CompletionsDecoder(Decoder):
             index = fragment.get("index")
             call = self._by_index.get(index) if type(index) is int else None
             if call is not None and call.index >= 0:
+                # A server that sends the whole arguments once more begins with a bracket, or a quoted one.
+                first = arguments[:1]
+                may_repeat = first == "{" or (first == '"' and arguments[1:2] == "{")
+                if may_repeat and call.is_repeated_by("", "", arguments):
+                    return
                 if arguments:
                     call.pieces.append(arguments)
                     events.append(ToolCallDelta(call.index, arguments))
@@ -211,7 +234,7 @@ class CompletionsDecoder(Decoder):
         if isinstance(fragment.get("extra_content"), dict):
             call.signature = to_json_text({"extra_content": fragment["extra_content"]})
         self.add_arguments(call, arguments, events)
-        if call.index < 0 and call.name:
+        if call.index < 0 and call.name and call.earlier is None:
             self.close_text(events)
             self.announce(call, events)
 
@@ -222,15 +245,19 @@ class CompletionsDecoder(Decoder):
         if type(id) is not str or id in _NO_ID:
             id = ""
         call = self._by_index.get(index) if index is not None else None
+        if call is not None and call.is_repeated_by(id, name, arguments):
+            return None
         if not id and not name and call is not None:
             return call
         if call is None:
             call = self._without_index(index, id, name)
+            if call is not None and id and call.is_repeated_by(id, name, arguments):
+                return None
         if call is None or _begins_another(call, id, name, arguments):
             if not (id or name or arguments):
                 return None
             call = _Call()
-            self._calls.append(call)
+            self.calls.append(call)
         if index is not None:
             self._by_index[index] = call
         if id and not call.id:
@@ -244,7 +271,7 @@ class CompletionsDecoder(Decoder):
         if id:
             # A known id that comes with a new index and a name is another call: some servers reuse ids.
             return None if index is not None and name else self._by_id.get(id)
-        last = self._calls[-1] if self._calls else None
+        last = self.calls[-1] if self.calls else None
         if last is None or (index is not None and (name or last.is_complete())):
             return None
         return last
@@ -261,11 +288,11 @@ class CompletionsDecoder(Decoder):
 
     def close_blocks(self, events: list[StreamEvent], whole: bool) -> None:
         self.close_text(events)
-        for call in self._calls:
-            if call.index < 0:
+        for call in self.calls:
+            if call.index < 0 and call.earlier is None:
                 self.announce(call, events)
         if whole:
-            for call in self._calls:
+            for call in self.calls:
                 self.end_call(call, events, None, self._signatures.get(call.id, call.signature))
 
     def stop_error(self, word: str) -> str:

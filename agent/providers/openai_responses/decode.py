@@ -12,14 +12,13 @@ from typing import Any
 
 from agent.messages import ServerContent
 from agent.partial_json import parse_arguments
-from agent.providers.decoder import Decoder, OpenCall
+from agent.providers.decoder import Decoder, OpenCall, normalized
 from agent.providers.history_transform import to_json_text
 from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text
 from agent.providers.openai_responses.messages import joined_id, text_signature
 from agent.stream import (
     ServerBlock,
     StreamEvent,
-    StreamStart,
     TextDelta,
     TextEnd,
     TextStart,
@@ -39,7 +38,7 @@ def decode(
     payloads: Iterable[str | bytes],
     cost: ModelCost | None = None,
     names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float], object] | None = None,
+    expect_end: Callable[[float | None], object] | None = None,
 ) -> Iterator[StreamEvent]:
     """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
     return ResponsesDecoder(cost, names, expect_end).decode(payloads)
@@ -88,17 +87,9 @@ class _Item:
     """One item while its deltas arrive."""
 
     __slots__ = (
-        "call",
-        "has_text",
-        "id",
-        "index",
-        "is_announced",
-        "is_closed",
-        "kind",
-        "part",
-        "source",
-        "whole",
-    )
+        "annotations", "call", "call_id", "has_text", "id", "index", "is_announced", "is_closed", "kind",
+        "part", "source", "whole",
+    )  # fmt: skip
 
     def __init__(self, kind: str, index: int) -> None:
         self.kind = kind  # text, thinking, call or server
@@ -110,7 +101,17 @@ class _Item:
         self.part: Any = None  # the part of the reasoning that the latest delta belongs to
         self.source = ""  # what the reasoning is taken from: its summary, or its own text
         self.call = OpenCall()
+        self.call_id = ""
         self.whole = ""  # all arguments of a call, if the server sent them
+        self.annotations: list[dict[str, Any]] = []
+
+    def is_described_by(self, kind: str, data: dict[str, Any]) -> bool:
+        """True when `data` has the kind and the id of this item; a call may be known by its own id."""
+        if kind != self.kind:
+            return False
+        if self.id or data.get("id"):
+            return self.id == data.get("id")
+        return bool(self.call_id) and self.call_id == data.get("call_id")
 
 
 class ResponsesDecoder(Decoder):
@@ -123,10 +124,9 @@ class ResponsesDecoder(Decoder):
         self,
         cost: ModelCost | None = None,
         names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float], object] | None = None,
+        expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         super().__init__(cost, names, expect_end)
-        self._has_started = False
         self._usage: Usage | None = None
         self._items: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
@@ -138,6 +138,7 @@ class ResponsesDecoder(Decoder):
             "response.output_item.added": self._added,
             "response.output_text.delta": self._text,
             "response.refusal.delta": self._text,
+            "response.output_text.annotation.added": self._annotation,
             "response.reasoning_summary_text.delta": self._summary,
             "response.reasoning_text.delta": self._reasoning,
             "response.function_call_arguments.delta": self._arguments,
@@ -147,6 +148,8 @@ class ResponsesDecoder(Decoder):
             "response.incomplete": self._finished,
             "response.failed": self._finished,
             "response.cancelled": self._finished,
+            "response.canceled": self._finished,
+            "response.done": self._finished,
         }
 
     @classmethod
@@ -179,25 +182,26 @@ class ResponsesDecoder(Decoder):
     # --- the response ---
 
     def _start(self, event: dict[str, Any]) -> list[StreamEvent]:
-        if self._has_started:
-            return []
-        self._has_started = True
-        response = as_object(event.get("response"))
-        return [StreamStart(as_text(response.get("id")), as_text(response.get("model")))]
+        events: list[StreamEvent] = []
+        if not self.has_started:
+            response = as_object(event.get("response"))
+            self.start(response.get("id"), response.get("model"), events)
+        return events
 
     def _finished(self, event: dict[str, Any]) -> list[StreamEvent]:
         self.is_over = True
         response = as_object(event.get("response"))
         self._count(response)
-        status = as_text(response.get("status")) or as_text(event.get("type")).removeprefix("response.")
-        if status in ("failed", "cancelled"):
+        word = as_text(response.get("status")) or as_text(event.get("type")).removeprefix("response.")
+        status = normalized(word)
+        if status in ("failed", "cancelled", "canceled"):
             self.failure = failure_text(response)
             return []
         events = [*self._start(event), *self._fill(response.get("output"))]
         for item in self._items:
             if not item.is_closed:
                 self._close(item, {}, events)
-        if status == "incomplete" and _incomplete_reason(response) == "content_filter":
+        if status == "incomplete" and normalized(_incomplete_reason(response)) == "contentfilter":
             self.failure = "the provider's content filter stopped the answer (incomplete: content_filter)"
         self.stop_word = "incomplete" if status == "incomplete" else "stop"
         return events
@@ -264,8 +268,9 @@ class ResponsesDecoder(Decoder):
         if item.kind == "call":
             call = item.call
             call.name = as_text(data.get("name"))
-            call.id = joined_id(as_text(data.get("call_id")) or self.new_call_id(), item.id)
-            self.announce(call, events)
+            item.call_id = as_text(data.get("call_id")) or self.new_call_id()
+            call.id = joined_id(item.call_id, item.id)
+            self.announce(call, events, item.call_id)
 
     def _added(self, event: dict[str, Any]) -> list[StreamEvent]:
         events = self._start(event)
@@ -274,6 +279,8 @@ class ResponsesDecoder(Decoder):
         if kind is not None:
             item = self._find(event)
             if item is None or item.is_announced or item.kind != kind:
+                if item is not None and not item.is_closed and item.is_described_by(kind, data):
+                    return events  # announced twice
                 item = self._new(kind, event, events)
             self._announce(item, data, events)
         return events
@@ -287,6 +294,12 @@ class ResponsesDecoder(Decoder):
         if not item.is_closed:
             item.has_text = True
             events.append(TextDelta(item.index, delta))
+        return events
+
+    def _annotation(self, event: dict[str, Any]) -> list[StreamEvent]:
+        events = self._start(event)
+        if annotation := as_object(event.get("annotation")):
+            self._open("text", event, events).annotations.append(annotation)
         return events
 
     def _summary(self, event: dict[str, Any]) -> list[StreamEvent]:
@@ -332,9 +345,8 @@ class ResponsesDecoder(Decoder):
         type_ = as_text(data.get("type"))
         kind = _KINDS.get(type_, "server")
         item = self._find(event)
-        again = item is not None and item.is_closed and item.id and item.id == data.get("id")
-        if again or not type_:
-            return events
+        if not type_ or (item is not None and item.is_closed and item.is_described_by(kind, data)):
+            return events  # sent twice
         if item is None or item.is_closed or item.kind != kind:
             item = self._new(kind, event, events)
         self._close(item, data, events)
@@ -374,7 +386,7 @@ def _text_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
     events: list[StreamEvent] = [TextDelta(item.index, text)] if text else []
     is_kept = bool(text) or item.has_text
     signature = text_signature(as_text(data.get("id")), as_text(data.get("phase"))) if is_kept else None
-    return [*events, TextEnd(item.index, signature)]
+    return [*events, TextEnd(item.index, signature, _annotations(data.get("content")) or item.annotations)]
 
 
 def _thinking_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
@@ -383,6 +395,25 @@ def _thinking_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
         text = _joined(data.get("summary"), "\n\n", "text") or _joined(data.get("content"), "\n\n", "text")
     events: list[StreamEvent] = [ThinkingDelta(item.index, text)] if text else []
     return [*events, ThinkingEnd(item.index, to_json_text(data) if data else None)]
+
+
+def _annotations(parts: Any) -> list[dict[str, Any]]:
+    """The annotations of all parts of a text. The parts are joined, so the places in later ones move."""
+    found: list[dict[str, Any]] = []
+    offset = 0
+    for part in map(as_object, as_list(parts)):
+        for annotation in as_list(part.get("annotations")):
+            if annotation and isinstance(annotation, dict):
+                found.append(_moved(annotation, offset))
+        offset += len(as_text(part.get("text")) or as_text(part.get("refusal")))
+    return found
+
+
+def _moved(annotation: dict[str, Any], offset: int) -> dict[str, Any]:
+    if not offset:
+        return annotation
+    places = ((name, annotation.get(name)) for name in ("start_index", "end_index"))
+    return annotation | {name: place + offset for name, place in places if type(place) is int}
 
 
 def _joined(parts: Any, separator: str, *fields: str) -> str:

@@ -192,7 +192,7 @@ class _Turn:
         body: dict[str, Any] = {"type": "message", "role": "assistant", "status": "completed"}
         if phase:
             body["phase"] = phase
-        body["content"] = [{"type": "output_text", "text": block.text, "annotations": []}]
+        body["content"] = [{"type": "output_text", "text": block.text, "annotations": list(block.citations)}]
         if not id or not self._same_model:
             self._made_up += 1
             number = f"_{self._made_up}" if self._made_up > 1 else ""

@@ -29,7 +29,7 @@ from support.messages import (
     start,
 )
 
-from agent.messages import ServerContent, TextContent, ThinkingContent, ToolCall
+from agent.messages import ServerContent, Source, TextContent, ThinkingContent, ToolCall
 from agent.providers.anthropic_messages.decode import decode, first_error
 from agent.providers.http.failure import ProviderError
 from agent.retry import ErrorClass, classify_error, is_resumable
@@ -39,7 +39,7 @@ from agent.usage import ModelCost, Usage
 # --- blocks ---
 
 
-def test_each_block_is_opened_spelled_and_closed() -> None:
+def test_each_block_has_a_start_deltas_and_an_end() -> None:
     events = list(decode(payloads_of("".join(HELLO))))
     kinds = ["start", "text_start", "text_delta", "text_delta", "text_end", "done"]
     assert [e.type for e in events] == kinds
@@ -51,7 +51,7 @@ def test_the_message_keeps_the_servers_id_and_model() -> None:
     assert (message.response_id, message.response_model) == ("m1", "x")
 
 
-def test_a_call_is_spelled_by_its_pieces() -> None:
+def test_the_pieces_of_a_call_are_joined() -> None:
     message = decoded(
         MS, TU(0, "t1", "write"), JD(0, ""), JD(0, '{"path":'), JD(0, '"f"}'), CS(0), MD("tool_use"), ME
     )
@@ -85,7 +85,7 @@ def test_half_a_character_in_arguments_harms_nothing() -> None:
     assert message.tool_calls[0].arguments["a"].endswith(" y")
 
 
-def test_blocks_may_be_interleaved_and_are_told_apart_by_index() -> None:
+def test_interleaved_blocks_are_distinguished_by_index() -> None:
     """Indexes have gaps where a proxy left blocks out."""
     message = decoded(
         MS, TU(3, "a", "ls"), TU(7, "b", "cat"), JD(7, '{"n":'), JD(3, '{"n":1}'), JD(7, "2}"),
@@ -151,7 +151,7 @@ def test_a_redacted_block_keeps_its_payload() -> None:
 
 
 def test_thinking_that_was_cut_has_no_signature() -> None:
-    """Half a signature vouches for nothing."""
+    """Half a signature is not a signature."""
     message = decoded(MS, TH(0), HD(0, "hm"), SD(0, "si"))
     assert message.stop_reason == "error"
     assert message.content == (ThinkingContent("hm"),)
@@ -194,8 +194,25 @@ def test_a_block_of_the_server_that_was_cut_is_not_kept() -> None:
     assert decoded(MS, block, JD(0, '{"que')).content == ()
 
 
-def test_citations_change_nothing() -> None:
-    cited = delta(0, "citations_delta", citation={"type": "web_search_result_location", "url": "u"})
+def test_citations_are_kept_with_their_text() -> None:
+    """FR-11"""
+    citation = {"type": "web_search_result_location", "url": "u", "title": "t", "encrypted_index": "e=="}
+    cited = delta(0, "citations_delta", citation=citation)
+    message = decoded(MS, TB(0), cited, TD(0, "x"), CS(0), MD("end_turn"), ME)
+    assert message.content == (TextContent("x", citations=(citation,)),)
+    assert message.sources == (Source("t", "u"),)
+
+
+def test_citations_of_a_whole_block_are_kept() -> None:
+    """FR-11"""
+    block = opened(0, type="text", text="x", citations=[{"type": "char_location", "document_title": "d"}])
+    (text,) = decoded(MS, block, CS(0), MD("end_turn"), ME).content
+    assert text == TextContent("x", citations=({"type": "char_location", "document_title": "d"},))
+
+
+@pytest.mark.parametrize("citation", [None, 7, [], {}, "x"])
+def test_a_citation_that_is_none_is_left_out(citation: Any) -> None:
+    cited = delta(0, "citations_delta", citation=citation)
     assert decoded(MS, TB(0), cited, TD(0, "x"), CS(0), MD("end_turn"), ME).content == (TextContent("x"),)
 
 
@@ -214,7 +231,7 @@ def test_reasons_of_an_end(reason: str, expected: str) -> None:
     assert decoded(MS, TB(0), TD(0, "x"), CS(0), MD(reason), ME).stop_reason == expected
 
 
-def test_whether_there_are_calls_decides_and_not_what_the_reason_says_of_them() -> None:
+def test_calls_in_the_response_decide_whatever_the_stop_reason() -> None:
     assert decoded(MS, TU(0, "t1", "ls"), CS(0), MD("end_turn"), ME).stop_reason == "toolUse"
     assert decoded(MS, TB(0), TD(0, "x"), CS(0), MD("tool_use"), ME).stop_reason == "stop"
 
@@ -235,7 +252,7 @@ def test_a_refusal_is_an_error_that_keeps_what_came(reason: str) -> None:
     assert not classify_error(text=message.error_message).retryable
 
 
-def test_a_refusal_tells_its_reason() -> None:
+def test_a_refusal_contains_its_reason() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "this could do harm"}
     ended = event("message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage={})
     message = decoded(MS, ended, ME)
@@ -284,7 +301,7 @@ def test_an_error_in_mid_stream_keeps_the_text_and_the_usage() -> None:
     assert message.usage.input == 10
 
 
-def test_a_bare_error_is_told_too() -> None:
+def test_a_bare_error_is_recognised() -> None:
     """llama.cpp sends its own form of an error in this format."""
     bare = 'event: error\ndata: {"code":500,"message":"no such form","type":"server_error"}\n\n'
     message = decoded(MS, TB(0), TD(0, "par"), bare)
@@ -292,7 +309,7 @@ def test_a_bare_error_is_told_too() -> None:
     assert [first_error(p) for p in payloads_of(bare)] == [message.error_message]
 
 
-def test_a_failure_after_the_reason_does_not_undo_the_answer() -> None:
+def test_a_failure_after_the_reason_does_not_undo_the_response() -> None:
     def broken() -> Any:
         yield from payloads_of("".join((MS, TB(0), TD(0, "x"), CS(0), MD("end_turn"))))
         raise ProviderError("unexpected EOF", ErrorClass("network"))
@@ -311,14 +328,14 @@ def test_a_failure_before_the_reason_is_the_last_event_and_keeps_the_usage() -> 
 
 
 def test_the_end_is_announced_once_as_soon_as_there_is_a_reason() -> None:
-    told: list[float] = []
+    waits: list[float] = []
     list(
         decode(
             payloads_of("".join((MS, MD(None), MD("end_turn"), MD("end_turn"), ME))),
-            expect_end=told.append,
+            expect_end=waits.append,
         )
     )
-    assert told == [5.0]
+    assert waits == [5.0]
 
 
 # --- usage ---
@@ -402,7 +419,7 @@ def test_a_field_of_another_type_raises_nothing(field: str, odd: Any) -> None:
         assert isinstance(list(decode(payloads))[-1], StreamDone | StreamError)
 
 
-def test_an_answer_that_is_not_streamed_is_understood() -> None:
+def test_a_response_that_is_not_streamed_is_understood() -> None:
     content = [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "text", "text": "hi"},
@@ -420,13 +437,13 @@ def test_an_answer_that_is_not_streamed_is_understood() -> None:
 # --- the first events ---
 
 
-def test_what_says_nothing_yet_is_held_back() -> None:
+def test_events_without_content_are_held_back() -> None:
     held = [first_error(p) for e in (MS, PING) for p in payloads_of(e)]
     assert held == ["", ""]
     assert [first_error(odd) for odd in ("no json", "[]", "[" * 100_000)] == ["", "", ""]
 
 
-def test_an_error_is_told_and_all_else_begins_the_stream() -> None:
+def test_an_error_is_returned_and_anything_else_begins_the_stream() -> None:
     (error,) = payloads_of(ER("overloaded_error", "Overloaded"))
     assert first_error(error) == "Overloaded (overloaded_error)"
     for e in (TB(0), MD("end_turn"), ME):

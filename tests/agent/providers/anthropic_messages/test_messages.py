@@ -424,3 +424,26 @@ def test_another_format_does_not_see_what_this_one_made() -> None:
     request([message])
     assert other_format([message])["messages"] == [{"role": "user", "content": "x"}]
     assert sent([message], Model("m", API, "mine", "http://host")) == [{"role": "user", "content": "x"}]
+
+
+# --- citations ---
+
+CITATION = {"type": "web_search_result_location", "url": "u", "encrypted_index": "e==", "title": None}
+
+
+def test_citations_go_back_as_they_came() -> None:
+    """FR-11"""
+    turn = said(SEARCH, FOUND, TextContent("x", citations=(CITATION,)))
+    text = sent([turn, UserMessage("b")])[0]["content"][-1]
+    assert text == {"type": "text", "text": "x", "citations": [CITATION]}
+    assert json.dumps(text["citations"][0]) == json.dumps(CITATION)
+
+
+def test_another_provider_gets_the_text_without_citations() -> None:
+    turn = said(TextContent("x", citations=(CITATION,)), provider="other")
+    assert sent([turn, UserMessage("b")])[0]["content"] == [{"type": "text", "text": "x"}]
+
+
+def test_citations_of_a_search_that_is_not_sent_are_not_sent() -> None:
+    turn = said(FOUND, TextContent("x", citations=(CITATION,)))
+    assert sent([turn, UserMessage("b")])[0]["content"] == [{"type": "text", "text": "x"}]

@@ -153,7 +153,7 @@ def test_nothing_is_awaited_after_message_stop(sse_server: SseServer) -> None:
     assert sse_server.disconnected.wait(5)
 
 
-def test_an_answer_that_is_not_streamed_is_understood(sse_server: SseServer) -> None:
+def test_a_response_that_is_not_streamed_is_understood(sse_server: SseServer) -> None:
     body = {
         "type": "message",
         "id": "m9",

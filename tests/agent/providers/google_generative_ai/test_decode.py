@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.gemini import GEMINI_3, HELLO, G, fc, message_of, read, sent, signature
 
-from agent.messages import ServerContent, TextContent, ThinkingContent
+from agent.messages import ServerContent, Source, TextContent, ThinkingContent, ToolCall
 from agent.providers.google_generative_ai.decode import decode, first_error, usage_of
 from agent.providers.http.failure import ProviderError
 from agent.retry import ErrorClass, is_resumable
@@ -53,8 +53,8 @@ def test_another_kind_begins_another_block() -> None:
 
 
 def test_only_thought_marks_thinking_and_a_signature_does_not() -> None:
-    message = message_of(G([{"text": "said", "thoughtSignature": S1}, {"text": "!", "thought": 1}], "STOP"))
-    assert message.content == (TextContent("said!", S1),)
+    message = message_of(G([{"text": "text", "thoughtSignature": S1}, {"text": "!", "thought": 1}], "STOP"))
+    assert message.content == (TextContent("text!", S1),)
 
 
 @pytest.mark.parametrize("later", [{}, {"thoughtSignature": ""}, {"thoughtSignature": None}])
@@ -170,7 +170,8 @@ def test_half_a_character_in_arguments_does_no_harm() -> None:
 
 def test_ids_that_are_missing_or_used_again_are_made_up() -> None:
     """Y17"""
-    message = message_of(G([fc("ls", id="c"), fc("ls", id="c"), fc("ls"), fc("ls", id="")], "STOP"))
+    other = fc("ls", {"path": "."}, id="c")
+    message = message_of(G([fc("ls", id="c"), other, fc("ls"), fc("ls", id="")], "STOP"))
     ids = [call.id for call in message.tool_calls]
     assert ids[0] == "c"
     assert len(set(ids)) == 4
@@ -191,7 +192,7 @@ def test_names_on_the_wire_are_the_tools_own_again() -> None:
 
 
 @pytest.mark.parametrize(("reason", "stop"), [("STOP", "stop"), ("MAX_TOKENS", "length")])
-def test_the_answer_ends_as_the_server_says(reason: str, stop: str) -> None:
+def test_reasons_of_a_normal_end(reason: str, stop: str) -> None:
     assert message_of(G([{"text": "x"}], reason)).stop_reason == stop
 
 
@@ -230,7 +231,7 @@ def test_a_malformed_call_is_an_error_that_may_be_asked_again() -> None:
     assert is_resumable(message.error_message)
 
 
-def test_the_servers_own_words_about_the_end_are_told_in_measure() -> None:
+def test_the_servers_finish_message_is_cut() -> None:
     candidate = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "no such call " + "x" * 9999}
     message = message_of(json.dumps({"candidates": [candidate]}))
     assert "no such call" in message.error_message
@@ -261,7 +262,7 @@ def test_a_blocked_prompt_is_an_error_with_its_usage(reason: str) -> None:
         ({}, "error"),
     ],
 )
-def test_a_candidate_without_content_is_an_empty_answer_and_none_at_all_an_error(
+def test_a_candidate_without_content_is_an_empty_response_and_none_an_error(
     chunk: dict[str, Any], stop: str
 ) -> None:
     """P23"""
@@ -281,7 +282,7 @@ def test_nothing_counts_after_an_error() -> None:
     assert message_of(json.dumps([{"error": {"message": "oops"}}, late])).content == ()
 
 
-def test_the_models_name_is_told_without_its_collection() -> None:
+def test_the_models_name_has_no_collection_prefix() -> None:
     assert message_of(G([{"text": "x"}], "STOP", modelVersion="models/gemini-y")).response_model == "gemini-y"
 
 
@@ -346,11 +347,11 @@ def test_the_usage_so_far_is_kept_on_failure() -> None:
     assert end.usage.cost.total > 0
 
 
-def test_the_reason_is_told_once() -> None:
-    told: list[bool] = []
+def test_the_end_is_expected_once() -> None:
+    waits: list[float] = []
     payloads = [chunk.removeprefix("data: ") for chunk in (*HELLO, G(None, "STOP"))]
-    list(decode(payloads, expect_end=told.append))
-    assert told == [5.0]
+    list(decode(payloads, expect_end=waits.append))
+    assert waits == [5.0]
 
 
 # --- usage ---
@@ -408,3 +409,36 @@ def test_a_stream_begins_with_its_first_word(payload: str, verdict: str | None) 
 def test_the_end_of_a_call_carries_its_signature_and_no_arguments() -> None:
     (end,) = [e for e in read(G([fc("ls", {}, S1)], "STOP")) if isinstance(e, ToolCallEnd)]
     assert end == ToolCallEnd(0, None, S1)
+
+
+# --- citations ---
+
+
+def test_the_sources_of_a_search_are_kept_with_the_text() -> None:
+    """FR-11"""
+    web = {"web": {"uri": "https://a.b", "title": "A"}}
+    one = candidate_with({"groundingMetadata": {"groundingChunks": [web]}}, "x")
+    end = candidate_with({"groundingMetadata": {"groundingChunks": [web, {}, None]}, "finishReason": "STOP"})
+    quoted = candidate_with({"citationMetadata": {"citationSources": [{"uri": "https://c.d"}]}})
+    message = message_of(one, quoted, end)
+    assert message.content == (TextContent("x", None, (web, {"uri": "https://c.d"})),)
+    assert message.sources == (Source("A", "https://a.b"), Source("https://c.d", "https://c.d"))
+
+
+def test_sources_that_come_after_a_call_belong_to_the_text_before_it() -> None:
+    """FR-11"""
+    web = {"web": {"uri": "https://a.b", "title": "A"}}
+    end = candidate_with({"groundingMetadata": {"groundingChunks": [web]}, "finishReason": "STOP"})
+    message = message_of(G([{"text": "x"}, fc("ls", id="c")]), end)
+    assert message.content == (TextContent("x", None, (web,)), ToolCall("c", "ls", {}))
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], {}, {"groundingChunks": 7}, {"groundingChunks": [None, 7, []]}])
+def test_sources_of_another_type_are_none(odd: Any) -> None:
+    end = candidate_with({"groundingMetadata": odd, "citationMetadata": odd, "finishReason": "STOP"}, "x")
+    assert message_of(end).content == (TextContent("x"),)
+
+
+def candidate_with(fields: dict[str, Any], text: str = "") -> str:
+    parts = [{"text": text}] if text else []
+    return json.dumps({"candidates": [{"content": {"parts": parts}} | fields]})

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall
+from agent.messages import AssistantMessage, Source, TextContent, ThinkingContent, ToolCall
 from agent.models import Model
 from agent.providers.http.failure import ProviderError, aborted
-from agent.providers.openai_completions.decode import decode, first_error
+from agent.providers.openai_completions.decode import CompletionsDecoder, decode, first_error
 from agent.retry import ErrorClass, classify_error, is_resumable
 from agent.stream import (
     BuiltMessage,
@@ -87,7 +87,7 @@ def test_text_arrives_delta_by_delta() -> None:
     assert [event.delta for event in events if isinstance(event, TextDelta)] == ["Hel", "lo"]
 
 
-def test_the_first_response_id_and_model_are_told_once() -> None:
+def test_the_first_response_id_and_model_are_reported_once() -> None:
     filter_results = json.dumps({"id": "", "model": "", "choices": []})
     events = events_of(filter_results, chunk({"content": "x"}, model="m-2025"), chunk({}, "stop"), DONE)
     assert [event for event in events if isinstance(event, StreamStart)] == [StreamStart("c1", "m-2025")]
@@ -102,7 +102,7 @@ def test_finish_reasons_of_a_text_answer(finish: str | None, stop: str) -> None:
 
 
 @pytest.mark.parametrize("finish", ["stop", "tool_calls", "function_call", None])
-def test_an_answer_with_calls_stops_for_tools_whatever_the_server_says(finish: str | None) -> None:
+def test_a_response_with_calls_stops_for_tools_whatever_the_finish_reason(finish: str | None) -> None:
     delta = piece(0, "c1", "ls", "{}")
     assert message_of(chunk(delta), chunk({}, finish), DONE).stop_reason == "toolUse"
 
@@ -165,11 +165,11 @@ def test_a_broken_connection_ends_the_stream_with_its_text(failure: ProviderErro
     assert end == StreamError(str(failure), stop, Usage(3, total_tokens=3))  # type: ignore[arg-type]
 
 
-def test_the_end_of_the_answer_is_told_once() -> None:
-    told: list[float] = []
+def test_the_end_is_expected_once() -> None:
+    waits: list[float] = []
     payloads = [chunk({"content": "x"}), chunk({}, "stop"), chunk({}, "stop"), DONE]
-    list(decode(payloads, expect_end=told.append))
-    assert told == [5.0]
+    list(decode(payloads, expect_end=waits.append))
+    assert waits == [5.0]
 
 
 def test_nothing_is_read_after_done() -> None:
@@ -250,7 +250,7 @@ def test_an_answer_in_one_piece_is_understood() -> None:
     assert message.usage.input == 2
 
 
-def test_a_whole_message_after_its_deltas_is_not_said_twice() -> None:
+def test_a_whole_message_after_its_deltas_is_not_repeated() -> None:
     last = json.dumps({"choices": [{"message": {"content": "ab"}, "finish_reason": "stop"}]})
     assert message_of(chunk({"content": "a"}), chunk({"content": "b"}), last).text == "ab"
 
@@ -363,7 +363,7 @@ def test_a_new_id_with_every_piece_is_one_call() -> None:
     assert calls_of(*pieces) == [("c1", "ls", {"a": 1})]
 
 
-def test_an_id_tells_where_a_piece_with_another_index_belongs() -> None:
+def test_a_fragment_with_another_index_is_matched_by_its_id() -> None:
     assert calls_of(piece(0, "c1", "ls", '{"a"'), piece(3, "c1", None, ":1}")) == [("c1", "ls", {"a": 1})]
 
 
@@ -415,7 +415,7 @@ def test_the_old_function_call_is_a_call() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["[1,2]", '"s"', "42", "true", [1, 2], 42, True])
-def test_arguments_that_are_no_object_are_told_as_such(arguments: Any) -> None:
+def test_arguments_that_are_no_object_are_reported(arguments: Any) -> None:
     """J09"""
     whole = built(chunk(piece(0, "c1", "ls", arguments)), chunk({}, "tool_calls"), DONE)
     assert whole.message.tool_calls == (ToolCall("c1", "ls", {}),)
@@ -429,7 +429,7 @@ def test_arguments_null_are_no_arguments() -> None:
     assert not whole.argument_errors
 
 
-def test_cut_arguments_under_a_wrong_finish_reason_are_told() -> None:
+def test_cut_arguments_under_a_wrong_finish_reason_are_reported() -> None:
     """L14"""
     delta = piece(0, "c1", "write", '{"path":"f","content":"abc')
     whole = built(chunk(delta), chunk({}, "tool_calls"), DONE)
@@ -500,7 +500,7 @@ def test_an_error_that_is_null_is_none() -> None:
     assert message_of(chunk({"content": "x"}, "stop", error=None)).stop_reason == "stop"
 
 
-def test_the_first_chunks_are_held_back_until_one_says_something() -> None:
+def test_the_first_chunks_are_held_back_until_one_has_content() -> None:
     assert first_error(chunk({"role": "assistant", "content": ""})) == ""
     assert first_error('{"choices":[]}') == ""
     assert first_error("junk") == ""
@@ -553,7 +553,7 @@ def test_deepseeks_cache_hits_count() -> None:
 
 
 @pytest.mark.parametrize(("total", "output"), [(130, 20), (150, 40), (None, 20)])
-def test_reasoning_tokens_are_added_only_where_the_total_says_so(total: int | None, output: int) -> None:
+def test_reasoning_tokens_are_added_only_where_the_total_has_them(total: int | None, output: int) -> None:
     details = {"reasoning_tokens": 20}
     usage = usage_from(
         prompt_tokens=110, completion_tokens=20, total_tokens=total, completion_tokens_details=details
@@ -592,5 +592,82 @@ def test_no_delta_is_looked_at_twice() -> None:
     events = events_of(
         chunk(piece(0, "c1", "w", '{"a":"')), *map(chunk, parts), chunk(piece(0, arguments='"}'))
     )
-    spelled = sum(len(event.delta) for event in events if event.type == "toolcall_delta")  # type: ignore[union-attr]
-    assert spelled == 2000 * 10 + 8
+    streamed = sum(len(event.delta) for event in events if event.type == "toolcall_delta")  # type: ignore[union-attr]
+    assert streamed == 2000 * 10 + 8
+
+
+@pytest.mark.parametrize("more", ["id and name", "an id of its own", "an index of its own"])
+def test_the_cost_of_a_call_in_pieces_is_linear(more: str) -> None:
+    """FR-10: every character is scanned at most once, however the server labels the pieces."""
+    pieces = ['{"a":[', *(["{},"] * 3000), "{}]}"]
+    decoder = CompletionsDecoder()
+    for number, arguments in enumerate(pieces):
+        if number == 0 or more == "id and name":
+            fragment = piece(0, "c1", "ls", arguments)
+        elif more == "an id of its own":
+            fragment = piece(0, f"c{number}", None, arguments)
+        else:
+            fragment = piece(number, None, None, arguments)
+        list(decoder.feed(json.loads(chunk(fragment))))
+    (call,) = decoder.calls
+    assert call.arguments() == json.loads("".join(pieces))
+    assert call.characters_scanned <= sum(map(len, pieces))
+
+
+# --- a call that is sent twice ---
+
+WHOLE = '{"path":"."}'
+
+
+@pytest.mark.parametrize("again", [WHOLE, json.dumps(WHOLE), '{ "path": "." }', {"path": "."}])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_whole_call_repeated_after_its_fragments_is_one_call(again: Any, named: bool) -> None:
+    """Z14"""
+    fragments = [piece(0, "a", "look", ""), piece(0, arguments='{"path"'), piece(0, arguments=':"."}')]
+    repeated = piece(0, "a", "look", again) if named else piece(0, arguments=again)
+    assert calls_of(*fragments, repeated) == [("a", "look", {"path": "."})]
+    assert calls_of(*fragments, repeated, repeated) == [("a", "look", {"path": "."})]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_a_call_without_index_or_id_repeated_is_one_call(index: int | None) -> None:
+    """Z14"""
+    call = piece(index, None if index == 0 else "a", "look", WHOLE)
+    assert [arguments for _, _, arguments in calls_of(call, call)] == [{"path": "."}]
+
+
+def test_equal_calls_without_index_and_id_in_one_chunk_are_two() -> None:
+    call = piece(None, None, "look", WHOLE)["tool_calls"]
+    assert len(calls_of({"tool_calls": call + call})) == 2
+
+
+def test_the_old_function_call_repeated_is_one_call() -> None:
+    """Z14"""
+    legacy = {"function_call": {"name": "look", "arguments": WHOLE}}
+    assert len(calls_of(legacy, legacy)) == 1
+
+
+def test_a_repeated_call_in_fragments_under_another_index_is_one_call() -> None:
+    """Z14"""
+    fragments = [piece(0, "a", "look", WHOLE), piece(1, "a", "look", ""), piece(1, arguments=WHOLE[:4])]
+    assert len(calls_of(*fragments, piece(1, arguments=WHOLE[4:]))) == 1
+    assert len(calls_of(*fragments, piece(1, arguments=WHOLE[4:-2] + 'x"}'))) == 2
+
+
+def test_an_object_inside_the_arguments_is_no_repetition() -> None:
+    call = calls_of(piece(0, "a", "look", '{"a":'), piece(0, arguments="{}"), piece(0, arguments="}"))
+    assert call == [("a", "look", {"a": {}})]
+
+
+# --- citations ---
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_annotations_are_kept_with_their_text(late: bool) -> None:
+    """FR-11"""
+    citation = {"type": "url_citation", "url_citation": {"url": "https://a.b", "title": "A"}}
+    cited = {"annotations": [citation, None, {}]}
+    deltas = [{"content": "x"}, piece(0, "a", "ls", "{}"), cited] if late else [{"content": "x"} | cited]
+    message = message_of(*map(chunk, deltas), chunk({}, "stop"), DONE)
+    assert message.content[0] == TextContent("x", None, (citation,))
+    assert message.sources == (Source("A", "https://a.b"),)

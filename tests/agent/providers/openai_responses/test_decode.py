@@ -23,7 +23,7 @@ from support.responses import (
     reasoning_item,
 )
 
-from agent.messages import AssistantMessage, ServerContent, TextContent, ThinkingContent, ToolCall
+from agent.messages import AssistantMessage, ServerContent, Source, TextContent, ThinkingContent, ToolCall
 from agent.models import Model
 from agent.providers.http.failure import ProviderError, aborted
 from agent.providers.openai_responses.decode import decode, first_error
@@ -62,7 +62,7 @@ def kept(text: str, id: str = "msg_1", **more: str) -> TextContent:
 # --- text and how a stream ends ---
 
 
-def test_text_arrives_delta_by_delta_and_nothing_is_said_twice() -> None:
+def test_text_arrives_delta_by_delta_and_is_not_repeated() -> None:
     events = events_of(*HELLO)
     assert [event.type for event in events] == [
         "start",
@@ -84,8 +84,12 @@ def test_the_phase_of_a_message_is_kept_with_its_id() -> None:
 
 def test_a_refusal_is_text() -> None:
     item = message_item("") | {"content": [{"type": "refusal", "refusal": "I can't."}]}
-    spelled = (added(0, type="message", id="msg_1"), delta(0, "I ", "refusal"), delta(0, "can't.", "refusal"))
-    for events in (spelled, ()):
+    streamed = (
+        added(0, type="message", id="msg_1"),
+        delta(0, "I ", "refusal"),
+        delta(0, "can't.", "refusal"),
+    )
+    for events in (streamed, ()):
         message = message_of(created(), *events, done(0, **item), ended())
         assert (message.text, message.stop_reason) == ("I can't.", "stop")
 
@@ -93,11 +97,11 @@ def test_a_refusal_is_text() -> None:
 def test_parts_of_a_message_are_one_text() -> None:
     parts = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]
     assert message_of(done(0, type="message", id="msg_1", content=parts), ended()).text == "ab"
-    spelled = (delta(0, "a", content_index=0), delta(0, "b", content_index=1))
-    assert message_of(*spelled, done(0, type="message", content=parts), ended()).text == "ab"
+    streamed = (delta(0, "a", content_index=0), delta(0, "b", content_index=1))
+    assert message_of(*streamed, done(0, type="message", content=parts), ended()).text == "ab"
 
 
-def test_a_reported_model_that_differs_is_told() -> None:
+def test_a_reported_model_that_differs_is_kept() -> None:
     assert message_of(created(model="m-2026"), *HELLO[1:]).response_model == "m-2026"
     assert message_of(*HELLO).response_model == ""
 
@@ -133,7 +137,7 @@ def test_a_content_filter_is_an_error() -> None:
         ({"error": None}, "the provider ended the response as failed without a reason"),
     ],
 )
-def test_a_failed_response_is_an_error_that_says_why(response: dict[str, Any], text: str) -> None:
+def test_a_failed_response_is_an_error_with_its_reason(response: dict[str, Any], text: str) -> None:
     message = message_of(created(), delta(0, "par"), ended("failed", **response))
     assert (message.stop_reason, message.text, message.error_message) == ("error", "par", text)
 
@@ -182,7 +186,7 @@ def test_an_error_without_code_or_type_is_an_error_too() -> None:
     assert message_of('{"error":{"message":"bad","code":500}}').error_message == "500 bad"
 
 
-def test_an_end_that_nobody_announced_is_an_error_that_can_be_resumed() -> None:
+def test_a_stream_that_just_ends_is_an_error_that_can_be_resumed() -> None:
     """P09"""
     message = message_of(created(), delta(0, "par"))
     assert (message.stop_reason, message.text) == ("error", "par")
@@ -241,7 +245,7 @@ def test_reasoning_without_summary_is_kept_too() -> None:
     assert (thinking.thinking, json.loads(thinking.signature or "")) == ("", reasoning_item())
 
 
-def test_reasoning_that_was_not_spelled_is_taken_from_its_item() -> None:
+def test_reasoning_without_deltas_is_taken_from_its_item() -> None:
     assert message_of(done(0, **reasoning_item("a", "b")), ended()).thinking == "a\n\nb"
     text = {"content": [{"type": "reasoning_text", "text": "own"}]}
     assert message_of(done(0, **reasoning_item(**text)), ended()).thinking == "own"
@@ -260,7 +264,7 @@ def test_reasoning_that_comes_as_text_and_as_summary_is_one() -> None:
 # --- calls ---
 
 
-def test_a_call_is_spelled_and_bears_both_ids() -> None:
+def test_a_call_has_both_ids() -> None:
     message = message_of(
         created(),
         added(0, **call_item("ls", "")),
@@ -311,19 +315,19 @@ def test_a_half_character_in_arguments_is_a_string() -> None:
     assert message.tool_calls[0].arguments["a"].startswith("x")
 
 
-@pytest.mark.parametrize("spelled", ["", '{"a":', '{"b": 2}', "{broken"])
+@pytest.mark.parametrize("streamed", ["", '{"a":', '{"b": 2}', "{broken"])
 @pytest.mark.parametrize("where", ["done event", "item"])
-def test_the_whole_arguments_outrank_the_deltas(spelled: str, where: str) -> None:
+def test_the_whole_arguments_outrank_the_deltas(streamed: str, where: str) -> None:
     whole = '{"a": 1}'
     message = message_of(
         added(0, **call_item("ls", "")),
-        delta(0, spelled, "function_call_arguments"),
+        delta(0, streamed, "function_call_arguments"),
         *(
             [E("function_call_arguments.done", output_index=0, arguments=whole)]
             if where == "done event"
             else []
         ),
-        done(0, **call_item("ls", whole if where == "item" else spelled)),
+        done(0, **call_item("ls", whole if where == "item" else streamed)),
         ended(),
     )
     assert message.tool_calls[0].arguments == {"a": 1}
@@ -357,7 +361,7 @@ def test_a_call_that_is_named_late_gets_its_name_and_its_deltas() -> None:
     assert message_of(*events).content == (ToolCall("call_1|fc_1", "ls", {"a": 1}),)
 
 
-def test_items_may_be_told_apart_by_id_alone() -> None:
+def test_items_may_be_distinguished_by_id_alone() -> None:
     """llama.cpp sends no output_index."""
 
     def by_id(event: str) -> str:
@@ -403,7 +407,7 @@ def test_a_message_without_deltas_is_taken_from_its_item() -> None:
     assert message_of(created(), done(0, **message_item("whole")), ended()).content == (kept("whole"),)
 
 
-def test_an_answer_that_comes_only_with_its_end_is_taken_from_there() -> None:
+def test_a_response_that_comes_only_with_its_end_is_taken_from_there() -> None:
     output = [reasoning_item("think"), message_item("text"), call_item("ls", '{"a": 1}')]
     message = message_of(created(), ended(output=output))
     assert [block.type for block in message.content] == ["thinking", "text", "toolCall"]
@@ -495,7 +499,7 @@ EVENTS = st.fixed_dictionaries(
 
 @settings(max_examples=250, deadline=None, derandomize=True, database=None)
 @given(st.lists(EVENTS, max_size=8))
-def test_whatever_a_server_sends_is_an_answer_with_one_end(events: list[dict[str, Any]]) -> None:
+def test_whatever_a_server_sends_has_one_end(events: list[dict[str, Any]]) -> None:
     *log, end = decode(map(json.dumps, events))
     assert isinstance(end, StreamDone | StreamError)
     assert not any(isinstance(event, StreamDone | StreamError) for event in log)
@@ -568,3 +572,59 @@ def test_odd_usage_counts_nothing(usage: Any) -> None:
 
 def test_usage_of_a_failed_response_is_kept() -> None:
     assert message_of(ended("failed", usage={"output_tokens": 3})).usage.output == 3
+
+
+# --- citations ---
+
+
+def cited(text: str, *annotations: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": list(annotations)}
+
+
+URL = {"type": "url_citation", "start_index": 0, "end_index": 2, "url": "https://a.b", "title": "A"}
+
+
+def test_annotations_are_kept_with_their_text() -> None:
+    """FR-11"""
+    item = message_item("hi") | {"content": [cited("hi", URL)]}
+    added_later = E("output_text.annotation.added", output_index=0, content_index=0, annotation=URL)
+    for events in ((done(0, **item),), (delta(0, "hi"), added_later, done(0, **item)), ()):
+        message = message_of(created(), *events, ended(output=[item]))
+        (text,) = message.content
+        assert isinstance(text, TextContent)
+        assert text.citations == (URL,)
+        assert message.sources == (Source("A", "https://a.b"),)
+
+
+def test_annotations_without_the_whole_item_are_kept() -> None:
+    """FR-11"""
+    events = (delta(0, "hi"), E("output_text.annotation.added", output_index=0, annotation=URL))
+    (text,) = message_of(created(), *events, ended()).content
+    assert isinstance(text, TextContent)
+    assert text.citations == (URL,)
+
+
+def test_places_in_later_parts_move_with_the_joined_text() -> None:
+    """FR-11"""
+    item = message_item("") | {"content": [cited("one ", URL), cited("two", URL, {"type": "file_citation"})]}
+    (text,) = message_of(created(), done(0, **item), ended()).content
+    assert isinstance(text, TextContent)
+    assert text.text == "one two"
+    moved = URL | {"start_index": 4, "end_index": 6}
+    assert text.citations == (URL, moved, {"type": "file_citation"})
+
+
+# --- doubles ---
+
+
+def test_an_item_without_an_id_that_is_done_twice_is_one() -> None:
+    """Z14"""
+    item = {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}"}
+    message = message_of(created(), added(0, **item), done(0, **item), done(0, **item), ended())
+    assert len(message.tool_calls) == 1
+
+
+def test_whole_calls_without_place_and_item_id_stay_apart() -> None:
+    calls = [{"type": "function_call", "call_id": f"c{n}", "name": "ls", "arguments": "{}"} for n in range(2)]
+    events = [json.dumps({"type": "response.output_item.done", "item": call}) for call in calls]
+    assert len(message_of(created(), *events, ended()).tool_calls) == 2

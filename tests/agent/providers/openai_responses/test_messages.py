@@ -323,3 +323,13 @@ def test_a_window_that_slides_over_the_history_encodes_nothing_again(monkeypatch
     assert made == []
     assert [item["id"] for item in items if "id" in item][:2] == ["msg_1", "msg_3"]
     assert items[1]["content"][0]["text"] == "\x00"
+
+
+def test_annotations_go_back_as_they_came() -> None:
+    """FR-11"""
+    annotation = {"type": "url_citation", "start_index": 0, "end_index": 1, "url": "u", "title": "t"}
+    text = TextContent("x", citations=(annotation,))
+    (item,) = sent([said(text)])
+    assert item["content"][0]["annotations"] == [annotation]
+    (item,) = sent([said(text, provider="other")])
+    assert item["content"][0]["annotations"] == []
