@@ -1,4 +1,4 @@
-"""Runs clients against the mock server, in turns, each in a process of its own; collects what they cost."""
+"""Runs clients against the mock server, in turns, each in its own process, and collects their costs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TURNS = 200
 DELTAS = 5000
 TOOLS = 8
 TOOL_SECONDS = 0.05
-STORM = Path(__file__).parent.parent / "tests/agent/test_storm.py"
+STRESS_TEST = Path(__file__).parent.parent / "tests/agent/test_stress.py"
 
 # Each does what a hook that has nothing to say does.
 IDLE = Hooks(
@@ -72,7 +72,7 @@ def cpu_seconds(hooks: Hooks | None, script: list[Any], calls: int) -> float:
 
 
 def hooks_set(what: str, script: list[Any], calls: int, parts: int, limit: float) -> Row:
-    """The cost with a full set of idle hooks beside that with none; `parts` of `what` are in one run."""
+    """The cost with a full set of idle hooks against that with none; `parts` of `what` are in one run."""
     idle, none = [], []
     for number in range(ROUNDS + 1):
         costs = [cpu_seconds(hooks, script, calls) for hooks in (IDLE, None)]
@@ -107,15 +107,15 @@ def side_by_side() -> Row:
     return Row(what, duration(at_once), duration(one_by_one), at_once * 1000, 150, " ms")
 
 
-def storm() -> Row:
+def stress() -> Row:
     """A thousand agents, three runs and more each, with faults, aborts and messages from other threads."""
     began = time.perf_counter()
-    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(STORM)]
-    ended = subprocess.run(call, stdout=subprocess.PIPE, text=True, cwd=STORM.parent.parent.parent)
+    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(STRESS_TEST)]
+    ended = subprocess.run(call, stdout=subprocess.PIPE, text=True, cwd=STRESS_TEST.parent.parent.parent)
     spent = time.perf_counter() - began
     if ended.returncode:
         sys.exit(ended.stdout)
-    return Row("a storm of a thousand agents", duration(spent), "", spent, 20, " s")
+    return Row("a thousand agents under stress", duration(spent), "", spent, 20, " s")
 
 
 def measured() -> list[Callable[[], Row]]:
@@ -126,7 +126,7 @@ def measured() -> list[Callable[[], Row]]:
         side_by_side,
         lambda: hooks_set("CPU per turn, all hooks set / none", turns, TURNS, TURNS, 1.5),
         lambda: hooks_set("CPU per delta, all hooks set / none", answer, 0, DELTAS, 1.2),
-        storm,
+        stress,
     ]
 
 

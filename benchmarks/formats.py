@@ -37,7 +37,7 @@ def main() -> int:
         for number in range(ROUNDS):
             print(f"round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
             costs.run(ours(BASE, *OTHERS), port, list(SCENARIOS))
-    # Gemini sends the arguments of a call whole, which the other formats spell in deltas.
+    # Gemini sends the arguments of a call whole, which the other formats send in deltas.
     costs.check_same_work((BASE, *OTHERS), ("text-2000", "text-500@1"))
     costs.check_same_work((BASE, *OTHERS), ("tools-50",), counts=("calls",))
     return report(rows(costs))

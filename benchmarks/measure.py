@@ -2,10 +2,10 @@
 
     measure.py CLIENT PORT SCENARIO         a script of mock_server.py, or "agents"
 
-Clients are `floor`, `ours` and the names of wire formats, which are ours in that format.
+Clients are `baseline`, `ours` and the names of wire formats, which are ours in that format.
 
-The floor is the least that a client on httpx can do: read lines, `json.loads` each event, keep the text and
-the calls, run the tool, send the history again. Ours is an `Agent` with a tool and a subscriber that counts.
+The baseline is the minimum for a client on httpx: read lines, `json.loads` each event, keep the text and the
+calls, run the tool, send the history again. Ours is an `Agent` with a tool and a subscriber that counts.
 CPU seconds are those of this process, all threads; the mock server is another one.
 """
 
@@ -28,7 +28,7 @@ REPEATS = {"tools-200": 2, "bigargs-200k": 2, "agents": 1}
 AGENTS = 100
 
 
-def floor(port: str) -> Client:
+def baseline(port: str) -> Client:
     import httpx
 
     limits = httpx.Limits(max_connections=1000, max_keepalive_connections=1000)
@@ -123,7 +123,7 @@ def measure(run: Callable[[], tuple[int, int]]) -> dict[str, float]:
 
 
 def many(client: Client) -> tuple[int, int]:
-    """AGENTS conversations of ten turns at once, each on a thread of its own; deltas and calls of all."""
+    """Run AGENTS conversations of ten turns at once, one thread each; returns all deltas and calls."""
     ended: list[tuple[int, int]] = []
     threads = [threading.Thread(target=lambda: ended.append(client("tools-10"))) for _ in range(AGENTS)]
     for thread in threads:
@@ -145,7 +145,7 @@ def peak_kb(reset: bool = False) -> int:
 
 
 def main(which: str, port: str, scenario: str) -> None:
-    client = floor(port) if which == "floor" else ours(port, *([which] if which != "ours" else []))
+    client = baseline(port) if which == "baseline" else ours(port, *([which] if which != "ours" else []))
     client("text-20")
     client("tools-2")
     for _ in range(REPEATS.get(scenario, 5)):

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 CREATED = 1_700_000_000
-OBFUSCATION = "a1B2c3D4e5"  # OpenAI pads each delta, so that its size tells nothing
+OBFUSCATION = "a1B2c3D4e5"  # OpenAI pads each delta, so that its size reveals nothing
 Json = dict[str, Any]
 
 
@@ -119,14 +119,14 @@ def responses(answer: Answer) -> Iterator[bytes]:
     response |= {"status": "in_progress", "model": answer.script, "output": [], "usage": None}
     yield event("response.created", response=response)
     yield event("response.in_progress", response=response)
-    spell = _spell_call if answer.calls else _spell_message
-    item = yield from spell(answer, event)
+    encode = _encode_call if answer.calls else _encode_message
+    item = yield from encode(answer, event)
     usage = {"input_tokens": 100, "output_tokens": 5, "total_tokens": 105}
     whole = response | {"status": "completed", "output": [item], "usage": usage}
     yield event("response.completed", response=whole)
 
 
-def _spell_call(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
+def _encode_call(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
     """One function call; returns it whole."""
     item = {"id": _id("fc_", answer), "type": "function_call", "status": "in_progress", "arguments": ""}
     item |= {"call_id": _id("call_", answer), "name": answer.tool}
@@ -140,7 +140,7 @@ def _spell_call(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
     return item
 
 
-def _spell_message(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
+def _encode_message(answer: Answer, event: Callable[..., bytes]) -> Iterator[bytes]:
     """One message; returns it whole."""
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
     item: Json = {"id": _id("msg_", answer), "type": "message", "status": "in_progress", "content": []}

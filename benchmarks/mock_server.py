@@ -9,7 +9,7 @@ The model's name chooses the answer:
     bigargs-Nk   one call whose arguments are N kB of JSON, in deltas of 4 to 16 characters, then a short text
     NAME@MS      the same, one event per packet, MS milliseconds apart
 
-Without `@` an answer is one write, each event an HTTP chunk of its own. Answers are made once and kept.
+Without `@` an answer is one write, each event its own HTTP chunk. Answers are built once and cached.
 """
 
 from __future__ import annotations

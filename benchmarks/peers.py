@@ -1,6 +1,6 @@
 """Measures other frameworks beside ours, in one run against the same mock server; prints a Markdown table.
 
-The frameworks take turns at every scenario, each in a process and an environment of its own (`make peers`
+The frameworks take turns at every scenario, each in its own process and environment (`make peers`
 makes them: .venv-peers for Python, .node-peers for pi, which is left out where there is no npm). Medians over
 three rounds. Nothing is promised: the table is for the README. A peer that can't run is left out with a word.
 """
@@ -33,7 +33,7 @@ NODE_IMPORT = (
     "console.log((performance.now() - t) / 1000)"
 )
 IMPORT_STATEMENTS = {
-    "floor": "import httpx, json",
+    "baseline": "import httpx, json",
     "ours": "from agent import Agent; import agent.providers.openai_completions",
     "openai-agents": "from agents import Agent, Runner, OpenAIChatCompletionsModel",
     "pydantic-ai": "from pydantic_ai import Agent; from pydantic_ai.models.openai import OpenAIChatModel",
@@ -56,19 +56,19 @@ def candidates() -> dict[str, list[str]]:
         shutil.copy(HERE / "peer_clients/pi.mjs", NODE)
     python = [str(PYTHON), str(HERE / "peer_clients/python_peers.py")]
     peers = {name: [*python, name] for name in ("openai-agents", "pydantic-ai")}
-    return {**ours("floor", "ours"), "pi": node, **peers}
+    return {**ours("baseline", "ours"), "pi": node, **peers}
 
 
 def able(commands: Mapping[str, Sequence[str]], port: str) -> dict[str, Sequence[str]]:
-    """Those that can hold a conversation; what the others said goes to the standard error."""
+    """The clients that can run a conversation; errors of the others go to standard error."""
     found = {}
     for client, command in commands.items():
         try:
             subprocess.run([*command, port, "tools-2"], capture_output=True, check=True, timeout=60)
             found[client] = command
         except (OSError, subprocess.SubprocessError) as error:
-            said = getattr(error, "stderr", None) or b""
-            print(f"left out {client}: {error}\n{said.decode()[-500:]}", file=sys.stderr)
+            output = getattr(error, "stderr", None) or b""
+            print(f"left out {client}: {error}\n{output.decode()[-500:]}", file=sys.stderr)
     return found
 
 
@@ -86,7 +86,7 @@ def import_seconds(client: str) -> float:
 
 def named(client: str) -> str:
     """The client with its version, as the table shows it."""
-    if client == "floor":
+    if client == "baseline":
         return f"a bare loop on httpx {version('httpx')}"
     if client == "ours":
         return f"**steady-agent** {version('steady-agent')}"
@@ -127,12 +127,12 @@ def main() -> int:
             for client in list(clients) * IMPORTS:
                 costs.add(client, "import", {"wall": import_seconds(client)})
     names = list(clients)
-    # pi tells of a delta more per call, so only the texts' are compared.
+    # pi emits one delta more per call, so only the texts' are compared.
     costs.check_same_work(names, ("text-2000", "text-500@1"))
     costs.check_same_work(names, SCENARIOS, counts=("calls",))
     print(table(costs, names))
     today = time.strftime("%Y-%m-%d")
-    print(f"\nMeasured on {today} with {runtimes(names)}; CPU time where not said otherwise.")
+    print(f"\nMeasured on {today} with {runtimes(names)}; CPU time unless stated otherwise.")
     return 0
 
 

@@ -13,7 +13,7 @@ from clients import ROUNDS, Costs, mock_server, ours
 from promises import Row, duration, report
 
 IMPORTS = 5  # per round
-CLIENTS = ("floor", "ours")
+CLIENTS = ("baseline", "ours")
 SCENARIOS = (
     "text-2000",
     "text-500@1",
@@ -40,16 +40,16 @@ def run_imports(costs: Costs) -> None:
 
 def rows(costs: Costs) -> list[Row]:
     def against_floor(what: str, name: str, limit: float, parts: int = 1, measure: str = "cpu") -> Row:
-        """A cost beside the floor's; `parts` of what the row is about are in one run."""
-        mine, floor = (costs.middle(client, name, measure) / parts for client in ("ours", "floor"))
-        return Row(what, duration(mine), duration(floor), mine / floor, limit)
+        """A cost beside the baseline's; `parts` of what the row is about are in one run."""
+        mine, baseline = (costs.middle(client, name, measure) / parts for client in ("ours", "baseline"))
+        return Row(what, duration(mine), duration(baseline), mine / baseline, limit)
 
     def growth(what: str, small: str, large: str, parts: tuple[int, int], limit: float) -> Row:
         """How our own cost grows from a small run to a large one, each divided into its parts."""
         less, more = costs.middle("ours", small) / parts[0], costs.middle("ours", large) / parts[1]
         return Row(what, duration(more), duration(less), more / less, limit)
 
-    memory = [costs.middle(client, "agents", "growth_mb") for client in ("ours", "floor")]
+    memory = [costs.middle(client, "agents", "growth_mb") for client in ("ours", "baseline")]
     imports = [costs.middle(client, "import", "wall") for client in ("ours", "openai")]
     return [
         against_floor("CPU per delta, burst", "text-2000", 1.5, 2000),

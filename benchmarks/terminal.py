@@ -2,7 +2,7 @@
 
 Time from the start of the process to the prompt, and to the echo of a key that was pressed at once; then,
 while an answer of 5,000 deltas a second comes in, the time from each key to its echo and how far the screen
-is behind; and what drawing that answer costs beside getting it.
+is behind; and what drawing that answer costs against receiving it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PIECES = itertools.cycle([_TEXT[place : place + 5] for place in range(0, len(_TE
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Streams words at a steady rate, a packet every ten milliseconds, and says when it began and ended."""
+    """Streams words at a steady rate, a packet every ten milliseconds, and records begin and end."""
 
     began = ended = 0.0
 
@@ -147,7 +147,7 @@ def cpu_per_delta(who: str, url: str) -> float:
 
 
 def measure(who: str, url: str) -> None:
-    """In a process of its own: run the stream once, print the CPU time per delta from the first one on."""
+    """In its own process: run the stream once, print the CPU time per delta from the first one on."""
     count = 0
     before = after = 0.0
 
@@ -190,8 +190,8 @@ def main() -> int:
         print(f"{what:<48}{seconds * 1000:8.1f} ms   at most {limit * 1000:.0f} ms   {verdict}")
     is_cheap = drawn <= CPU_LIMIT * bare
     verdict = "ok" if is_cheap else "MISSED"
-    told = f"{drawn * 1e6:.1f} us of the renderer, {bare * 1e6:.1f} us of the runtime"
-    print(f"CPU per delta: {told}: {drawn / bare:.1f} x   at most {CPU_LIMIT} x   {verdict}")
+    costs = f"{drawn * 1e6:.1f} us of the renderer, {bare * 1e6:.1f} us of the runtime"
+    print(f"CPU per delta: {costs}: {drawn / bare:.1f} x   at most {CPU_LIMIT} x   {verdict}")
     print(f"(worst key to echo: {max(echoes) * 1000:.1f} ms)")
     return int(not is_cheap or any(seconds > limit for _, seconds, limit in rows))
 

@@ -37,11 +37,11 @@ SHOWN_LINES = 100
 Side = Callable[[], object]
 
 
-def medians(ours: Side, floor: Side, rounds: int) -> tuple[float, float]:
+def medians(ours: Side, baseline: Side, rounds: int) -> tuple[float, float]:
     """Seconds of each, the two taking turns, after one turn that warms up."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
-        for side, times in zip((ours, floor), taken, strict=True):
+        for side, times in zip((ours, baseline), taken, strict=True):
             began = time.perf_counter()
             side()
             if number:
@@ -49,8 +49,8 @@ def medians(ours: Side, floor: Side, rounds: int) -> tuple[float, float]:
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
-def ratio(what: str, ours: Side, floor: Side, limit: float, rounds: int = 9) -> Row:
-    mine, other = medians(ours, floor, rounds)
+def ratio(what: str, ours: Side, baseline: Side, limit: float, rounds: int = 9) -> Row:
+    mine, other = medians(ours, baseline, rounds)
     return Row(what, f"{mine * 1e3:,.2f} ms", f"{other * 1e3:,.2f} ms", mine / other, limit)
 
 
@@ -108,7 +108,7 @@ def command(folder: Path) -> list[Row]:
     program = shutil.which("bash") or "bash"
 
     def bare() -> None:
-        # In a session of its own as ours: a scheduler may treat a new session differently.
+        # In a new session like ours: a scheduler may treat a new session differently.
         subprocess.run(
             [program, "-c", "true"],
             stdin=subprocess.DEVNULL,
@@ -129,11 +129,11 @@ def difference(folder: Path) -> list[Row]:
 
 
 def change(folder: Path) -> list[Row]:
-    """One line of a file edited, against the least to do: read it, write it beside, replace it.
+    """One line of a file edited, against the minimum: read it, write a new file, replace it.
 
     Neither waits for the disk.
     """
-    file, beside = folder / "large.py", folder / "large.py.new"
+    file, replacement = folder / "large.py", folder / "large.py.new"
     line = "value_{0} = compute({0}, scale={1})\n"
     text = "".join([line.format(number, number % 7) for number in range(300_000)])[: EDITED_MEGABYTES << 20]
     lines = [f"the_last_value = compute(the_other_values, scale={scale})\n" for scale in range(2)]
@@ -146,8 +146,8 @@ def change(folder: Path) -> list[Row]:
 
     def bare() -> None:
         data = file.read_bytes()
-        beside.write_bytes(data)
-        beside.replace(file)
+        replacement.write_bytes(data)
+        replacement.replace(file)
 
     return [ratio(f"edit of a line in {EDITED_MEGABYTES} MB / read, write, replace", ours, bare, 3.0)]
 

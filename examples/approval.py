@@ -35,7 +35,7 @@ def ask(call):
     arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
     try:
         answer = input(f"Run {call.name}({arguments})? [y/N] ")
-    except EOFError:  # nobody is there to answer
+    except EOFError:  # standard input has ended
         answer = "n"
     if answer.strip().lower() == "y":
         return ToolDecision.allow()

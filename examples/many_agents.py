@@ -1,4 +1,4 @@
-"""Many agents at once in one process: each has a conversation and a thread of its own.
+"""Many agents at once in one process: each has its own conversation and thread.
 
 The model here is scripted, so this runs without a key. With a real model, set its key in the environment
 and write Agent("openai/gpt-5-mini", name=city), without stream_fn. Mind the rate limits of your account:

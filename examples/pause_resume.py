@@ -39,7 +39,7 @@ def resume(path):
     with Agent(model.model, stream_fn=model.stream, tools=[transfer], transcript=transcript) as agent:
         for call in agent.pending_calls:
             print(f"approved: {call.name}({call.arguments})")
-        # Each call gets what this returns as its result. A refusal would return text that says so.
+        # Each call gets what this returns as its result. A refusal would return a text that explains it.
         agent.resolve_pending(lambda call: transfer(**call.arguments))
         print(agent.resume().result().text)
 
@@ -47,7 +47,7 @@ def resume(path):
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         {"start": start, "resume": resume}[sys.argv[1]](Path(sys.argv[2]))
-    else:  # both, each in a process of its own
+    else:  # both, each in its own process
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:

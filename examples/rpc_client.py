@@ -18,7 +18,7 @@ from typing import Any
 
 
 class RpcClient:
-    """An agent in a process of its own. For one thread: `request` keeps the events that come meanwhile."""
+    """An agent in its own process. Used by one thread; `request` keeps events that arrive meanwhile."""
 
     def __init__(self, *options: str, **process: Any) -> None:
         self._process = subprocess.Popen(
@@ -80,7 +80,7 @@ class RpcClient:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the agent has ended; it said why on standard error")
+            raise RuntimeError("the agent has ended; its reason is on standard error")
         return dict(json.loads(line))
 
 
@@ -94,8 +94,8 @@ def main() -> None:
                 case "message_update" if event["stream_event"]["type"] == "text_delta":
                     print(event["stream_event"]["delta"], end="", flush=True)
                 case "approval_request":
-                    said = input(f"\n{event['tool_name']} {event['command'] or event['diff']}\nyes or no? ")
-                    client.request("approve", tool_call_id=event["tool_call_id"], answer=said)
+                    reply = input(f"\n{event['tool_name']} {event['command'] or event['diff']}\nyes or no? ")
+                    client.request("approve", tool_call_id=event["tool_call_id"], answer=reply)
         print()
 
 

@@ -1,4 +1,4 @@
-"""A script: prompt, wait until everything is done, look at the conversation.
+"""A script: prompt, wait until everything is done, read the conversation.
 
 The model here is scripted, so this runs without a key. With a real model, set its key in the environment
 and write Agent("openai/gpt-5-mini", tools=coding_tools(".")), without stream_fn.

@@ -1,8 +1,7 @@
 """Sub-agents in parallel: an agent hands out research and reads what comes back.
 
-Each call of the tool makes an agent of its own, so the two know nothing of each other. What they do is
-heard by the subscribers of the agent that called them, with run ids of their own; aborting that agent
-aborts them.
+Each call of the tool makes a new agent, so the two share nothing. Subscribers of the calling agent receive
+their events too, under separate run ids; aborting the calling agent aborts them.
 
 The models here are scripted, so this runs without a key. With real ones, set their keys in the environment
 and write Agent("anthropic/claude-sonnet-5-5", ...) for the one and a smaller model for the others, without

@@ -29,7 +29,7 @@ from support.sse_server import SseServer, wait_for  # noqa: E402
 
 _COLUMNS = 92
 _PATIENCE = 30.0
-# What differs from run to run and from machine to machine says nothing in a picture.
+# Values that differ between runs and machines are replaced in the pictures.
 _RANDOM = re.compile(r"agent-demo-\w{8}")
 _ADDRESS = "agent-demo-x7k2m9q4"
 

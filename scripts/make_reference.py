@@ -1,6 +1,6 @@
 """Writes docs/reference/*.md: every public name with its signature and docstring, one page per package.
 
-Run it after a change of a signature or docstring, and look at what git shows. Annotations are shown as they
+Run it after a change of a signature or docstring, and read the diff. Annotations are shown as they
 stand in the source, so that every version of Python makes the same pages.
 """
 
@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 PAGES = ROOT / "docs" / "reference"
 PACKAGES = ("agent", "agent.providers", "agent.testing", "agent_tools")
-# What a person writes without naming it; those without a docstring of their own do what anybody expects.
+# Special methods that users call implicitly; those without a docstring behave as usual.
 _OPERATORS = ("__call__", "__iter__", "__len__", "__contains__", "__getitem__", "__add__", "__enter__")
 _WIDTH = 100
 

@@ -1,7 +1,7 @@
 """Writes docs/tools/*.md and tests/agent_tools/snapshots/*.json from the tools as they are.
 
 What the code knows (descriptions, arguments, limits, options) comes from the code, an example and notes on
-the behaviour from scripts/tool_pages. Run it after a change of a prompt, and look at what git shows.
+the behaviour from scripts/tool_pages. Run it after a change of a prompt, and read the diff.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def page(name: str, tool: Any) -> str:
         f"# {name}",
         summary[:1].upper() + summary[1:],
         example.strip(),
-        "## What a model is told",
+        "## Description sent to the model",
         "\n".join(f"> {line}".rstrip() for line in _portable(tool.description).split("\n")),
         "## Arguments",
         _arguments(tool.parameters),
@@ -113,13 +113,13 @@ def page(name: str, tool: Any) -> str:
 
 
 def snapshot(tool: Any) -> str:
-    """All that a model is told of a tool, as JSON."""
-    told = {
+    """Everything that a model is sent about a tool, as JSON."""
+    sent = {
         "name": tool.name,
         "description": _portable(tool.description).split(". "),
         "parameters": tool.parameters,
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(sent, indent=2, ensure_ascii=False) + "\n"
 
 
 def files() -> dict[Path, str]:
@@ -131,7 +131,7 @@ def files() -> dict[Path, str]:
 
 
 def _portable(description: str) -> str:
-    """The same text on every machine: bash tells a model its own system."""
+    """The same text on every machine: the description of bash names the system it runs on."""
     return description.replace(f"{platform.system()}/{platform.machine()}", "Linux/x86_64")
 
 
@@ -142,7 +142,7 @@ def _arguments(schema: Mapping[str, Any], prefix: str = "") -> str:
 def _argument_rows(schema: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, ...]]:
     required = schema.get("required", ())
     for name, item in schema["properties"].items():
-        default = item.get("default")  # one that is nothing is told by the description, if at all
+        default = item.get("default")  # an empty default is explained in the description, if at all
         when = "required" if name in required else f"default {default}" if default else ""
         yield f"`{prefix}{name}`", _kind(item), when, item.get("description", "")
         inner = item.get("items", item)

@@ -1,4 +1,4 @@
-"""What every test of the tree gets: a watch over threads and child processes, and a few loopback fixtures."""
+"""Fixtures for every test: a check for leftover threads and child processes, and loopback servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def nothing_left_behind() -> Iterator[None]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A loopback port nobody listened on a moment ago."""
+    """A loopback port that had no listener a moment ago."""
     return find_free_port()
 
 

@@ -1,4 +1,4 @@
-"""Every example runs as it stands: without a key, without network, and says what it should."""
+"""Every example runs as it stands: without a key, without network, and prints what it should."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ FOLDER = ROOT / "examples"
 
 
 @dataclass(frozen=True)
-class Told:
-    """What an example prints, in this order among other things, and what is typed to it."""
+class Expected:
+    """Lines that an example prints, in this order and among others, and the input it gets."""
 
     lines: tuple[str, ...]
     typed: str = ""
 
 
 EXPECTED = {
-    "approval.py": Told(("delete(name='a.txt')?", "delete(name='b.txt')?", "left: b.txt"), "y\nn\n"),
-    "budget.py": Told(("2 turns are over", "max_turns: I looked twice", "budget after 2 turns: 0.14")),
-    "custom_tool.py": Told(("count_words failed", "... moby: 3", "count_words returned: 3", "Three words.")),
-    "guardrails.py": Told(
+    "approval.py": Expected(("delete(name='a.txt')?", "delete(name='b.txt')?", "left: b.txt"), "y\nn\n"),
+    "budget.py": Expected(("2 turns are over", "max_turns: I looked twice", "budget after 2 turns: 0.14")),
+    "custom_tool.py": Expected(
+        ("count_words failed", "... moby: 3", "count_words returned: 3", "Three words.")
+    ),
+    "guardrails.py": Expected(
         ("rejected by cards (input)", "[1]", "rejected by medicine (output)", "3 messages")
     ),
-    "many_agents.py": Told(("Is Paris a capital? Yes.", "Is Dakar a capital? Yes.")),
-    "pause_resume.py": Told(("paused: ['transfer']", "approved: transfer", "Ada has her money.")),
-    "script_wait_for_idle.py": Told(("It printed hello.",)),
-    "side_query.py": Told(("title: A tale", "story: Once upon a time", "2 messages")),
-    "steering.py": Told(
+    "many_agents.py": Expected(("Is Paris a capital? Yes.", "Is Dakar a capital? Yes.")),
+    "pause_resume.py": Expected(("paused: ['transfer']", "approved: transfer", "Ada has her money.")),
+    "script_wait_for_idle.py": Expected(("It printed hello.",)),
+    "side_query.py": Expected(("title: A tale", "story: Once upon a time", "2 messages")),
+    "steering.py": Expected(
         ("before: queued, queued", "waiting: [] []", "after: delivered in turn 2, delivered in turn 3")
     ),
-    "subagents.py": Told(("writer: starts", "researcher inside", "writer: ends", "Cats and dogs", "240")),
-    "subscriber_rich.py": Told(("ls", "note.txt", "That is all there is.")),
-    "typed_result.py": Told(("City: Paris, 2100001 with you; 3 turns",)),
+    "subagents.py": Expected(("writer: starts", "researcher inside", "writer: ends", "Cats and dogs", "240")),
+    "subscriber_rich.py": Expected(("ls", "note.txt", "That is all there is.")),
+    "typed_result.py": Expected(("City: Paris, 2100001 with you; 3 turns",)),
 }
 
 
@@ -69,12 +71,12 @@ def test_every_example_is_run() -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_example_runs_without_a_key(name: str, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("for the example that lists a folder")
-    told = EXPECTED[name]
-    ended = run(name, tmp_path, told.typed)
+    expected = EXPECTED[name]
+    ended = run(name, tmp_path, expected.typed)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     rest = ended.stdout
-    for line in told.lines:
+    for line in expected.lines:
         assert line in rest, f"{line!r} is missing in:\n{ended.stdout}"
         rest = rest.partition(line)[2]
 
@@ -88,10 +90,10 @@ def test_an_example_says_how_to_use_a_real_model(name: str) -> None:
 
 def test_a_paused_run_goes_on_in_another_process_hours_later(tmp_path: Path) -> None:
     kept = tmp_path / "conversation.json"
-    for step, said in (("start", "paused: ['transfer']"), ("resume", "Ada has her money.")):
+    for step, printed in (("start", "paused: ['transfer']"), ("resume", "Ada has her money.")):
         command = [sys.executable, str(FOLDER / "pause_resume.py"), step, str(kept)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         ended = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=60, check=True
         )
-        assert said in ended.stdout
+        assert printed in ended.stdout

@@ -1,6 +1,6 @@
 """Every Python block of the README and of docs/ runs: from the built wheel, without network or a key.
 
-Each block is a program of its own, run in an empty folder. Two comments on the line before a block change it:
+Each block is a separate program, run in an empty folder. Two comments on the line before a block change it:
 `<!-- no-run: reason -->` leaves it out, `<!-- continues -->` runs the blocks before it in the page first.
 """
 

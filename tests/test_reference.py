@@ -40,9 +40,9 @@ def test_no_page_of_the_reference_is_of_a_package_that_is_gone() -> None:
 @pytest.mark.parametrize("package", SCRIPT.PACKAGES)
 def test_every_public_name_has_an_entry_that_says_what_it_is(package: str) -> None:
     _, *entries = re.split(r"^### ", MADE[f"{package}.md"], flags=re.MULTILINE)
-    told = {name: rest for name, _, rest in (entry.partition("\n") for entry in entries)}
-    assert told.keys() == set(importlib.import_module(package).__all__)
-    for name, rest in told.items():
+    listed = {name: rest for name, _, rest in (entry.partition("\n") for entry in entries)}
+    assert listed.keys() == set(importlib.import_module(package).__all__)
+    for name, rest in listed.items():
         of_itself = rest.partition("\n#")[0]
         words = re.sub(r"```py\n.*?\n```", "", of_itself, flags=re.DOTALL).strip()
         assert "```py" in of_itself

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a newcomer: no keys, no model, no settings."""
+    """An environment without keys, model or settings."""
     keep = ("PATH", "HOME", "TMPDIR", "LANG")
     clean = {name: os.environ[name] for name in keep if name in os.environ}
     return clean | {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": os.devnull} | more

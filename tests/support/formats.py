@@ -41,7 +41,7 @@ class Format:
         return self.model.api
 
     def refuse(self, server: SseServer, status: int, text: str, **headers: str) -> None:
-        """Let the server answer with an error as this format spells it."""
+        """Let the server answer with an error in this format."""
         body = json.dumps(self._error(status, text))
         named = {"content-type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()}
         server.play(body, status=status, headers=named)

@@ -1,4 +1,4 @@
-"""Watching, from a test of another framework, a command that one of the tools runs."""
+"""Helpers for tests inside other frameworks: imports that may be missing, commands that must end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def process_in(folder: Path) -> int:
 
 
 def cancel_kills(start: Callable[[], Awaitable[Any]], folder: Path) -> bool:
-    """Await `start()`, cancel it once its command runs `STAYING`, and tell whether the command is gone."""
+    """Await `start()`, cancel it once its command runs `STAYING`, and return whether the command is gone."""
 
     async def main() -> bool:
         task = asyncio.ensure_future(start())

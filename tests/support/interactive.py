@@ -1,4 +1,4 @@
-"""Runs `agent` alone in a terminal of its own, types into it and reads what it shows."""
+"""Runs the interactive mode in a pseudo-terminal, types into it and reads its screen."""
 
 from __future__ import annotations
 

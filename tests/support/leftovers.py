@@ -1,8 +1,8 @@
 """Finds the threads and child processes that a test started and did not end.
 
 No process is waited for here: reaping a child behind the back of its `Popen` would change what is tested.
-Children that a killed shell orphaned belong to init and are not seen; the tests of the process room check
-for those themselves.
+Children that a killed shell orphaned belong to init and are not seen; the tests of
+`agent_tools.process` check for those themselves.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _TASKS = Path("/proc/self/task")
 
 
 class Leftovers:
-    """Remembers what runs now; `wait` tells what has been added since and does not go away."""
+    """Records the running threads and children; `wait` returns those added since that do not end."""
 
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
         self._children = children()
 
     def wait(self, seconds: float) -> list[str]:
-        """What is left after at most `seconds`, in words; empty as soon as nothing is."""
+        """Descriptions of what is left after at most `seconds`; an empty list as soon as nothing is."""
         deadline = time.monotonic() + seconds
         while True:
             left = self._now()
@@ -39,7 +39,7 @@ class Leftovers:
 
 
 def children() -> frozenset[int]:
-    """The process ids of this process's children, ended ones that nobody waited for included."""
+    """The process ids of this process's children, zombies included."""
     try:
         return frozenset(
             int(pid) for task in _TASKS.iterdir() for pid in (task / "children").read_text().split()

@@ -13,7 +13,7 @@ def peak_bytes() -> int:
     """The peak of resident memory of this process, in bytes.
 
     On Linux not `ru_maxrss`: that one begins with the peak of the process that started this one, so below a
-    large test run it tells nothing about a small child.
+    large test run it does not show the size of a small child.
     """
     if _STATUS.exists():
         return int(_STATUS.read_text().partition("VmHWM:")[2].split()[0]) * 1024

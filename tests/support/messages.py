@@ -96,7 +96,7 @@ HELLO = (MS, TB(0), TD(0, "hel"), TD(0, "lo"), CS(0), MD("end_turn"), ME)
 
 
 def decoded(*events: str, **more: Any) -> AssistantMessage:
-    """The message that these events, without their network, spell."""
+    """The message that these decoded events build, without a network."""
     payloads = [data for e in events for data in payloads_of(e)]
     *log, end = decode(payloads, **more)
     assert isinstance(end, StreamDone | StreamError)

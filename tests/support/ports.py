@@ -6,7 +6,7 @@ import socket
 
 
 def find_free_port() -> int:
-    """A port of 127.0.0.1 that nobody listened on a moment ago."""
+    """A port of 127.0.0.1 that had no listener a moment ago."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])

@@ -188,7 +188,7 @@ def _messages_server_calls(messages: list[dict[str, Any]]) -> None:
     assert answered <= called
     after = messages[max((n for n, m in enumerate(messages) if m["role"] == "assistant"), default=0) + 1 :]
     prompted = any(isinstance(m["content"], str) or m["content"][0]["type"] != "tool_result" for m in after)
-    assert called <= answered or not prompted, "nobody speaks while a search is open"
+    assert called <= answered or not prompted, "no message may come while a search is open"
 
 
 # --- Google's contents ---
@@ -227,7 +227,7 @@ def _contents_parts(parts: list[dict[str, Any]]) -> None:
             base64.b64decode(part["thoughtSignature"], "-_" if "_" in part["thoughtSignature"] else None)
         elif "text" in part:
             assert part["text"].strip(), "no blank part without a signature"
-    assert any("text" not in part or part["text"].strip() for part in parts), "no content says nothing"
+    assert any("text" not in part or part["text"].strip() for part in parts), "no content is blank"
 
 
 def _contents_call(call: dict[str, Any]) -> str:

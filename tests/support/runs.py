@@ -1,4 +1,4 @@
-"""Runs told in a few words, and what must be true of every one of them.
+"""Compact notation for runs, and invariants that hold for every run.
 
 `story(events)` is the whole sequence of a run as text, with one word per event and one `upd` for a row of
 updates (what the queues hold is left out, it may change at any moment):
@@ -36,7 +36,7 @@ from agent.testing import ScriptedModel
 from agent.tools import ToolSet
 
 NO_WAITS = RetryPolicy((0, 0, 0), (0, 0, 0), (0, 0), (0, 0))
-"""Every layer tries as often as ever, at once."""
+"""The default number of retries on every layer, without waits."""
 
 _NOTE = "Your last answer was cut off mid-tool-call"
 
@@ -52,7 +52,7 @@ def story(events: Iterable[Event]) -> str:
 
 
 def without_queue_updates(events: Iterable[Event]) -> list[Event]:
-    """The events that the run itself brought about."""
+    """The events without those about queues, which other threads may cause at any moment."""
     return [event for event in events if event.type != "queue_update"]
 
 
@@ -65,8 +65,8 @@ def _word(event: Event) -> str:
         case MessageUpdate():
             return "upd"
         case TurnEnd(message, results):
-            told = label(message) if message else "-"
-            return f"turn_end[{told};{labels(results)}]" if results else f"turn_end[{told}]"
+            shown = label(message) if message else "-"
+            return f"turn_end[{shown};{labels(results)}]" if results else f"turn_end[{shown}]"
         case AgentEnd(messages):
             return f"agent_end[{labels(messages)}]"
         case ToolExecutionStart():

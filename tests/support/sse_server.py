@@ -1,4 +1,4 @@
-r"""A scripted HTTP server on loopback: plays byte chunks, with pauses and cuts where the script says so.
+r"""A scripted HTTP server on loopback: plays byte chunks, with pauses and cuts as scripted.
 
     with SseServer() as server:
         server.play(b'data: {"a": 1}\n\n', pause(0.05), b"data: [DONE]\n\n")
@@ -8,7 +8,7 @@ r"""A scripted HTTP server on loopback: plays byte chunks, with pauses and cuts 
         server.requests[0].json
 
 Each `play` scripts one response. When the script is used up, the last response is played again if it was
-given `repeat=True`; otherwise the answer is a 500 that says so. Steps:
+given `repeat=True`; otherwise the answer is a 500 with an explanation. Steps:
 
     b"..." or "..."    sent at once, as one HTTP chunk (one packet when nothing is queued before it)
     pause(seconds)     nothing for that long
@@ -190,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def finish(self) -> None:
         self.server.owner._ended(self.connection)
-        # Closing a file whose peer has gone may raise; there is nobody to tell.
+        # Closing a file whose peer has gone may raise; there is nothing to do about it.
         with contextlib.suppress(OSError):
             super().finish()
 

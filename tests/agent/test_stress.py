@@ -1,6 +1,6 @@
 """A thousand runs of random scripts, tools, faults, aborts and steering; what must hold always, holds.
 
-A failure names its seed: `storm(seed)` does the same again, as far as threads allow.
+A failure names its seed: `stress(seed)` repeats it, as far as threads allow.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def tools() -> list[AgentTool]:
     ]
 
 
-class Storm:
+class StressTest:
     """One agent in bad weather. Everything random comes from the seed."""
 
     def __init__(self, seed: int) -> None:
@@ -202,7 +202,7 @@ class Storm:
 
     # -- the run and what must hold --
 
-    def blow(self) -> None:
+    def run(self) -> None:
         gremlin = threading.Thread(target=self.haunt, name="gremlin")
         gremlin.start()
         try:
@@ -210,7 +210,7 @@ class Storm:
                 self.run_once(f"prompt-{number}")
             self.calm = True
             self.agent.stream_fn = lambda *request: ScriptedModel(*["fine"] * 1).stream(*request)
-            self.run_once("after the storm")  # 5: whatever happened, the agent takes the next prompt
+            self.run_once("after the stress")  # 5: whatever happened, the agent takes the next prompt
         finally:
             self.outside.put(None)
             gremlin.join(10)
@@ -263,16 +263,16 @@ class Storm:
             assert sum(str(content).count(token) for content in contents) == 1, token
 
 
-def storm(seed: int) -> None:
+def stress(seed: int) -> None:
     try:
-        Storm(seed).blow()
+        StressTest(seed).run()
     except BaseException as error:
-        raise AssertionError(f"storm({seed}) failed: {error!r}") from error
+        raise AssertionError(f"stress({seed}) failed: {error!r}") from error
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_what_must_hold_holds_in_a_storm(block: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_invariants_hold_under_stress(block: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", "agent")  # thousands of failures are logged on purpose
     for seed in range(block * RUNS // BLOCKS, (block + 1) * RUNS // BLOCKS):
-        storm(seed)
+        stress(seed)
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("agent-")])  # 6
