@@ -1,12 +1,14 @@
-"""What a model is, and the providers that serve them."""
+"""Models, their providers, and the models known by name."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import ConfigurationError, UnknownModelError
+from agent.model_list import model_list
 from agent.usage import ModelCost
 
 
@@ -15,9 +17,9 @@ class Model:
     """One model at one provider.
 
     `api` names the wire format, `base_url` the server (empty: the provider's own; with or without `/v1`).
-    `context_window` and `max_tokens` are in tokens. `cost=None` is an unknown price. `compat` overrides
-    single flags of the wire format for servers that differ. `thinking_levels=None` stands for `off` alone
-    when `reasoning` is false, else for `off` up to `high`.
+    `context_window` and `max_tokens` are in tokens. `cost=None` means that the price is unknown. `compat`
+    overrides single flags of the wire format for servers that differ. `thinking_levels=None` stands for `off`
+    alone when `reasoning` is false, else for `off` to `high`.
     """
 
     id: str
@@ -42,23 +44,23 @@ class Model:
 
     @property
     def available_thinking_levels(self) -> tuple[str, ...]:
-        """The levels a request may ask for."""
+        """The thinking levels that a request may have."""
         if self.thinking_levels is not None:
             return self.thinking_levels
         return ("off", "minimal", "low", "medium", "high") if self.reasoning else ("off",)
 
     @property
     def supports_images(self) -> bool:
-        """True when the model sees images."""
+        """True when the model accepts images."""
         return "image" in self.input
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where a provider's models are served and which environment variables hold its key.
+    """The wire format and the base URL of a provider, and the environment variables for its key.
 
-    With `any_id`, models that are not listed can be asked for by name. `default_model` is what the command
-    uses when only a key is given.
+    With `any_id`, `get_model` takes ids that are not in the model list. The command uses `default_model`
+    when only a key is given.
     """
 
     api: str
@@ -87,7 +89,7 @@ PROVIDERS: Mapping[str, Provider] = {
         False,
         "gemini-3.8-flash",
     ),
-    # Each resource has an address of its own, so the model (or --base-url) brings it.
+    # Each resource has its own URL, which the model or --base-url has to give.
     "azure": Provider(_COMPLETIONS, "", ("AZURE_OPENAI_API_KEY",)),
     "bedrock": Provider(_COMPLETIONS, "", ("AWS_BEARER_TOKEN_BEDROCK",)),
     "openrouter": Provider(
@@ -115,12 +117,10 @@ PROVIDERS: Mapping[str, Provider] = {
 def get_model(name: str) -> Model:
     """The model called `provider/id`, for example `openai/gpt-5-mini`.
 
-    Providers with an open set of ids build a model from any id, of unknown price and with the default window.
-    Raises UnknownModelError, naming near ids, for an unknown provider or an id a closed provider lacks; a
-    model that is not listed can always be described with `Model(...)`.
+    For providers with an open set of ids any id gives a model, of unknown price and with the default window.
+    Raises UnknownModelError, naming similar ids, for an unknown provider and for an unknown id of a provider
+    with a closed set. `Model(...)` describes a model that is not in the list.
     """
-    from agent.model_list import known_models
-
     provider_name, slash, id = name.partition("/")
     provider = PROVIDERS.get(provider_name)
     if provider is None or not slash or not id:
@@ -133,8 +133,14 @@ def get_model(name: str) -> Model:
     return Model(id, provider.api, provider_name, name=id)
 
 
+@functools.cache
+def known_models() -> Mapping[str, Model]:
+    """All models of the model list by `provider/id`. The list is read at the first call."""
+    return {f"{entry['provider']}/{entry['id']}": _model(entry) for entry in model_list().entries}
+
+
 def resolve_model(model: Model | str | None) -> Model | None:
-    """A model given as such or by its name; None stays None. Raises ConfigurationError for anything else."""
+    """The model, or the one with this name; None for None. Raises ConfigurationError for anything else."""
     if model is None or isinstance(model, Model):
         return model
     if isinstance(model, str):
@@ -147,8 +153,6 @@ def resolve_model(model: Model | str | None) -> Model | None:
 def _unknown(name: str) -> UnknownModelError:
     from difflib import get_close_matches
 
-    from agent.model_list import known_models
-
     listed = list(known_models())
     near = get_close_matches(name, listed, n=3, cutoff=0.4)
     if not near:
@@ -158,4 +162,24 @@ def _unknown(name: str) -> UnknownModelError:
         f"unknown model {name!r}: a name is 'provider/id'. {hint} "
         "A model that is not listed can be described with Model(id, api, provider, base_url=...), or on the "
         "command line with --model local/ID --base-url URL."
+    )
+
+
+def _model(entry: Mapping[str, Any]) -> Model:
+    """The model of an entry of the list. Its price may be null, which is unknown and not zero."""
+    levels = tuple(entry["levels"])
+    price = entry["price"]
+    adaptive = entry.get("adaptive")
+    return Model(
+        entry["id"],
+        entry["api"],
+        entry["provider"],
+        name=entry["id"],
+        reasoning=levels != ("off",),
+        input=("text", "image") if entry["image"] else ("text",),
+        context_window=entry["context"],
+        max_tokens=entry["output"],
+        cost=None if price is None else ModelCost(*price),
+        thinking_levels=levels,
+        compat={"adaptive_thinking": adaptive} if adaptive else None,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.messages import ImageContent, Message, TextContent, ToolResultMessage, UserMessage, encoded_once
 from agent.models import Model
-from agent.providers.image_size import image_size
+from agent.providers.images import image_size
 
 
 @dataclass(frozen=True, slots=True)

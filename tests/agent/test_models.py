@@ -9,8 +9,8 @@ import pickle
 import pytest
 
 from agent.errors import ConfigurationError, UnknownModelError
-from agent.model_list import catalogue_source, known_models
-from agent.models import PROVIDERS, Model, get_model, resolve_model
+from agent.model_list import model_list
+from agent.models import PROVIDERS, Model, get_model, known_models, resolve_model
 from agent.thinking import THINKING_LADDER
 from agent.usage import ModelCost
 
@@ -116,8 +116,8 @@ def test_every_listed_model_is_whole() -> None:
         assert set(model.available_thinking_levels) <= set(THINKING_LADDER)
 
 
-def test_the_catalogue_says_where_it_comes_from() -> None:
-    source, date = catalogue_source()
+def test_the_model_list_says_where_it_comes_from() -> None:
+    _, source, date = model_list()
     assert source
     assert date[:2] == "20"
 

@@ -49,7 +49,7 @@ from agent.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent.model_list import known_models
+from agent.models import known_models
 
 anthropic = pytest.importorskip("anthropic", reason="the official client is not here: pip install anthropic")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from agent.cli.display.amounts import short_count
 from agent.cli.options import ModelsOptions
-from agent.model_list import catalogue_source, known_models
-from agent.models import Model
+from agent.model_list import model_list
+from agent.models import Model, known_models
 from agent.usage import ModelCost
 
 _HEAD = ("model", "context", "output", "$/M in", "$/M out", "cached", "images", "thinking")
@@ -23,7 +23,7 @@ def run_models(options: ModelsOptions) -> int:
         return 1
     for line in _table([_HEAD, *(model_row(name, found[name]) for name in sorted(found))]):
         print(line)
-    source, date = catalogue_source()
+    _, source, date = model_list()
     print(f"\n{len(found)} models. Prices in US dollars per million tokens, as of {date}, from {source}.")
     print("Other models of open providers (openrouter, ollama, ...) work too, at an unknown price.")
     return 0

@@ -38,7 +38,7 @@ class PromptCompleter(Completer):
         if command == "/thinking":
             names: Iterable[str] = reversed(THINKING_LADDER)
         elif command == "/model":
-            from agent.model_list import known_models
+            from agent.models import known_models
 
             names = known_models()
         else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
-import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from PIL import Image
 from support.formats import FORMATS
 
 from agent.messages import (
@@ -25,16 +26,17 @@ from agent.messages import (
 from agent.models import Model
 from agent.providers import image_budget as _image_budget
 from agent.providers.image_budget import ImageBudget, image_budget, images_of, within_budget
-from agent.providers.image_size import image_size
+from agent.providers.images import image_size
 from agent.stream import AgentContext, StreamOptions
 
 CLAUDE = FORMATS["anthropic-messages"].model
 
 
-def png(width: int = 10, height: int = 10, size: int = 60) -> ImageContent:
-    """The header of a PNG of that size in pixels, and as many bytes as are asked for."""
-    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height)
-    return ImageContent(base64.b64encode(head.ljust(size, b"\0")).decode(), "image/png")
+def png(width: int = 10, height: int = 10, size: int = 0) -> ImageContent:
+    """A black PNG, filled up with zeros to `size` bytes."""
+    out = io.BytesIO()
+    Image.new("1", (width, height)).save(out, "PNG")
+    return ImageContent(base64.b64encode(out.getvalue().ljust(size, b"\0")).decode(), "image/png")
 
 
 def shown(*images: ImageContent) -> UserMessage:
@@ -102,8 +104,8 @@ def test_the_oldest_images_give_way_and_the_history_stays(api: str, budget: Any)
 
 
 def test_the_size_of_all_images_together_is_kept(budget: Any) -> None:
-    budget(chars=400)
-    history = [shown(png(number, 1, 75)) for number in range(1, 7)]  # 100 characters each
+    budget(chars=1600)
+    history = [shown(png(number, 1, 300)) for number in range(1, 7)]  # 400 characters each
     assert left(within_budget(history, CLAUDE)) == [(3, 1), (4, 1), (5, 1), (6, 1)]
 
 

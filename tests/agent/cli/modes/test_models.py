@@ -1,4 +1,4 @@
-"""`agent models`: the catalogue as a table."""
+"""`agent models`: the model list as a table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from support.command import environment, run_command
 
 from agent.cli.display.amounts import duration, money, short_count
 from agent.cli.modes.models import model_row
-from agent.model_list import catalogue_source, known_models
-from agent.models import Model
+from agent.model_list import model_list
+from agent.models import Model, known_models
 
 MODELS = [sys.executable, "-m", "agent", "models"]
 
@@ -32,7 +32,7 @@ def test_a_pattern_chooses_by_part_of_the_name() -> None:
 
 def test_source_and_date_are_printed() -> None:
     shown = run_command([*MODELS, "claude"]).stdout
-    source, date = catalogue_source()
+    _, source, date = model_list()
     assert source in shown
     assert date in shown
 

@@ -9,8 +9,7 @@ import pytest
 from support.messages import API
 
 from agent.errors import ConfigurationError
-from agent.model_list import known_models
-from agent.models import Model, get_model
+from agent.models import Model, get_model, known_models
 from agent.providers.anthropic_messages.compat import Compat, compat_for
 
 
@@ -44,14 +43,14 @@ def test_copilot_takes_a_bearer_and_streams_no_arguments() -> None:
         assert compat.tool_streaming == ""
 
 
-def test_the_catalogue_says_how_claude_thinks() -> None:
+def test_the_model_list_says_how_claude_thinks() -> None:
     adaptive = {id: compat_for(get_model(f"anthropic/{id}")).adaptive_thinking for id in (
         "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5-5",
     )}  # fmt: skip
     assert adaptive == {"claude-haiku-4-5": "", "claude-opus-4-6": "optional", "claude-opus-5-5": "always"}
 
 
-def test_every_claude_of_the_catalogue_has_flags_that_fit() -> None:
+def test_every_claude_of_the_model_list_has_valid_flags() -> None:
     for name, model in known_models().items():
         if model.api == API:
             compat = compat_for(model)

@@ -420,7 +420,7 @@ def test_a_model_that_may_think_by_effort_can_be_told_not_to() -> None:
         assert not {"thinking", "output_config"} & request(model=model).keys()
 
 
-def test_the_catalogues_models_think_in_their_way() -> None:
+def test_the_listed_models_think_in_their_way() -> None:
     ways = {}
     for id in ("claude-haiku-4-5", "claude-opus-4-6", "claude-sonnet-5-5"):
         ways[id] = request(model=get_model(f"anthropic/{id}"), reasoning="high")["thinking"]["type"]

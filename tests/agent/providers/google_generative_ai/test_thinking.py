@@ -9,8 +9,7 @@ import pytest
 from support.gemini import GEMINI_2, GEMINI_3, request
 
 from agent.errors import ConfigurationError
-from agent.model_list import known_models
-from agent.models import Model
+from agent.models import Model, known_models
 from agent.providers.google_generative_ai.compat import compat_for, version_of
 
 
@@ -155,7 +154,7 @@ def test_a_level_leaves_the_limit_as_it_is() -> None:
     assert limits(GEMINI_3, reasoning="high", max_tokens=1000) == (1000, None)
 
 
-# --- every model of the catalogue ---
+# --- every model of the list ---
 
 GOOGLES = [model for model in known_models().values() if model.provider == "google"]
 

@@ -1,14 +1,17 @@
-"""The size of an image, from its header."""
+"""The size of an image."""
 
 from __future__ import annotations
 
 import base64
 import io
+import struct
+import zlib
+from random import Random
 
 import pytest
 from PIL import Image
 
-from agent.providers.image_size import image_size
+from agent.providers.images import image_size
 
 
 def _encoded(size: tuple[int, int], form: str, **more: object) -> str:
@@ -54,7 +57,7 @@ def test_what_is_no_image_has_no_size(data: str) -> None:
     assert image_size(data) is None
 
 
-def test_a_few_bytes_are_decoded_however_long_the_image_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_part_of_a_long_image_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = bytes(range(256)) * 4_000
     image = Image.frombytes("L", (1000, 1024), noise)
     out = io.BytesIO()
@@ -70,4 +73,26 @@ def test_a_few_bytes_are_decoded_however_long_the_image_is(monkeypatch: pytest.M
     monkeypatch.setattr(base64, "b64decode", counting)
     assert image_size(data) == (1000, 1024)
     assert len(data) > 1_000_000
-    assert sum(decoded) < 100
+    assert sum(decoded) < 100_000
+
+
+def test_the_size_of_an_image_of_very_many_pixels_is_found(recwarn: pytest.WarningsRecorder) -> None:
+    header = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 50_000, 1, 0, 0, 0, 0))
+    data = base64.b64encode(header + _chunk(b"IDAT", zlib.compress(b""))).decode()
+    assert image_size(data) == (60_000, 50_000)
+    assert list(recwarn) == []
+
+
+@pytest.mark.parametrize("form", ["PNG", "GIF", "JPEG", "WEBP"])
+def test_random_damage_raises_nothing(form: str) -> None:
+    random = Random(1)
+    whole = base64.b64decode(_encoded((200, 100), form))
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(random.randint(1, 8)):
+            damaged[random.randrange(len(damaged))] = random.randrange(256)
+        image_size(base64.b64encode(damaged).decode())
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
