@@ -12,15 +12,17 @@ import concurrent.futures
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from agent.agent import Agent
 from agent.cli.exit_codes import DONE
 from agent.cli.interrupts import abort_on_signals
+from agent.cli.modes.acp_transport import StdioTransport
 from agent.cli.modes.acp_updates import Updates, call_update
 from agent.cli.options import RunOptions
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
@@ -31,6 +33,8 @@ from agent.events import Event
 from agent.messages import ImageContent, TextContent, UserMessage
 from agent.runs import RunResult
 
+_T = TypeVar("_T")
+
 _STOP_REASONS = {
     "max_turns": "max_turn_requests",
     "budget": "max_tokens",
@@ -38,8 +42,6 @@ _STOP_REASONS = {
     "aborted": "cancelled",
 }
 _ANSWERS = {"allow": YES, "always": ALWAYS}
-# Enough for an image of the largest size that models accept, and several files.
-_LONGEST_MESSAGE = 64 * 1024 * 1024
 
 
 def run_acp(options: RunOptions) -> int:
@@ -54,29 +56,55 @@ def run_acp(options: RunOptions) -> int:
         raise ConfigurationError("--acp takes no prompt and no other output option: the editor sends prompts")
     if choose_name(options.model, os.environ) is None:
         raise ConfigurationError(no_model_text())
+    reading, writing = _descriptors()
     editor = _Editor(options)
-    out = sys.stdout
+    stdout = sys.stdout
+    sys.stdout = sys.stderr  # nothing else may print between the messages
     try:
         with abort_on_signals(editor.abort_all):
-            asyncio.run(_serve(editor))
-    except ValueError as error:
-        raise ConfigurationError(f"--acp: standard input and output must be pipes: {error}") from None
+            asyncio.run(_serve(editor, reading, writing))
     finally:
-        sys.stdout = out
+        sys.stdout = stdout
     return DONE
 
 
-async def _serve(editor: _Editor) -> None:
-    import acp
+def _descriptors() -> tuple[int, int]:
+    """The descriptors of standard input and output; raises ConfigurationError when one is closed."""
+    try:
+        return sys.stdin.fileno(), sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        raise ConfigurationError("--acp: standard input and output must be open") from None
+
+
+async def _serve(editor: _Editor, reading: int, writing: int) -> None:
+    from acp.agent.connection import AgentSideConnection
 
     editor.loop = asyncio.get_running_loop()
-    reader, writer = await acp.stdio_streams(limit=_LONGEST_MESSAGE)
-    sys.stdout = sys.stderr  # nothing else may print between the messages
+    served: Any = editor  # its methods name the parameters they use and take the rest as **_
+    connection = AgentSideConnection(served, StdioTransport(reading, writing), listening=False)
     try:
-        served: Any = editor  # its methods name the parameters they use and take the rest as **_
-        await acp.run_agent(served, writer, reader)
+        await connection.listen()
     finally:
-        await asyncio.to_thread(editor.close)
+        await asyncio.shield(connection.close())
+        await in_thread(editor.close)
+
+
+async def in_thread(function: Callable[[], _T]) -> _T:
+    """Call a blocking function on a daemon thread of its own and wait for its result.
+
+    Not `asyncio.to_thread`: its pool has a few threads, and each prompt occupies one until its run ends.
+    """
+    loop = asyncio.get_running_loop()
+    future: concurrent.futures.Future[_T] = concurrent.futures.Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, name="acp-call", daemon=True).start()
+    return await asyncio.wrap_future(future, loop=loop)
 
 
 class _Session:
@@ -174,7 +202,9 @@ class _Editor:
         from agent.cli.options import version
 
         return InitializeResponse(
-            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            protocol_version=protocol_version
+            if 1 <= protocol_version <= PROTOCOL_VERSION
+            else PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=False,
                 prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
@@ -194,7 +224,7 @@ class _Editor:
         options = dataclasses.replace(self._options, cwd=cwd)
         id = f"session_{uuid4().hex}"
         try:
-            self._sessions[id] = await asyncio.to_thread(_Session, id, self, options)
+            self._sessions[id] = await in_thread(lambda: _Session(id, self, options))
         except ConfigurationError as error:
             raise _refused(str(error)) from None
         return NewSessionResponse(session_id=id)
@@ -212,7 +242,7 @@ class _Editor:
         except ConfigurationError as error:
             raise _refused(str(error)) from None
         try:
-            result: RunResult = await asyncio.to_thread(run.result)
+            result: RunResult = await in_thread(run.result)
         except asyncio.CancelledError:
             session.agent.abort_run(run)
             raise
@@ -230,7 +260,7 @@ class _Editor:
         """End a conversation."""
         session = self._session(session_id)
         del self._sessions[session_id]
-        await asyncio.to_thread(session.close)
+        await in_thread(session.close)
 
     def _session(self, id: str) -> _Session:
         if id not in self._sessions:

@@ -7,12 +7,13 @@ the responses come the events of runs, as `--json` writes them, and requests for
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from agent.agent import Agent
 from agent.cli.display.clean_text import discard_output, unwrapped
@@ -36,6 +37,8 @@ def run_rpc(options: RunOptions) -> int:
     """Serve commands until `quit`, or until standard input and the run have ended; returns the exit code."""
     if options.prompt is not None or options.words or options.json or options.quiet:
         raise ConfigurationError("--rpc takes no prompt and no other output option: prompts are commands")
+    if sys.stdin is None:
+        raise ConfigurationError("--rpc: standard input must be open")
     stdout = sys.stdout
     out = Lines(unwrapped(stdout))
     sys.stdout = sys.stderr  # nothing else may print between the lines
@@ -305,12 +308,23 @@ def _parse(line: bytes | None) -> dict[str, Any]:
     if line is None:
         raise _Refused("malformed", f"a line is at most {_LONGEST_LINE} bytes long")
     try:
-        command = json.loads(line)
+        command = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise _Refused("malformed", f"the line is not JSON: {error}") from None
     if not isinstance(command, dict):
         raise _Refused("malformed", "a command is a JSON object")
     return command
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is out of range")
+    return number
 
 
 _REQUIRED: Any = object()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import json
+import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -296,13 +297,54 @@ def test_the_end_of_the_connection_aborts_what_runs(sse_server: SseServer, tmp_p
     assert sse_server.disconnected.wait(10)
 
 
-def test_misuse_exits_with_2(tmp_path: Path) -> None:
-    for words, said in ((["--acp", "-p", "x"], "takes no prompt"), (["--acp"], "must be pipes")):
-        command = arguments("http://127.0.0.1:9", *words)
-        with open(tmp_path / "out", "w") as out:
-            ended = subprocess.run(
-                command, env=environment(), stdin=out, stdout=out, stderr=subprocess.PIPE, check=False
-            )
-        assert ended.returncode == 2
-        assert said in ended.stderr.decode()
-        assert "Traceback" not in ended.stderr.decode()
+def test_misuse_exits_with_2() -> None:
+    ended = run_command(arguments("http://127.0.0.1:9", "--acp", "-p", "x"))
+    assert ended.returncode == 2
+    assert "takes no prompt" in ended.stderr
+
+
+def _lines(url: str, standard_input: str, redirection: str = "") -> list[dict[str, Any]]:
+    command = shlex.join(arguments(url, "--acp"))
+    ended = run_command(["bash", "-c", f"{command} {redirection}"], stdin=standard_input)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_odd_lines_end_no_session(sse_server: SseServer) -> None:
+    """Z18"""
+    initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 0}}
+    answers = _lines(sse_server.url, f"null\n[]\n42\n{json.dumps(initialize)}\n")
+    assert [answer.get("error", {}).get("code") for answer in answers] == [-32600] * 3 + [None]
+    assert answers[-1]["result"]["protocolVersion"] == acp.PROTOCOL_VERSION
+
+
+def test_an_empty_device_or_a_file_may_be_the_input(sse_server: SseServer, tmp_path: Path) -> None:
+    """FR-18"""
+    assert _lines(sse_server.url, "", "</dev/null") == []
+    (tmp_path / "in").write_text("null\n")
+    assert len(_lines(sse_server.url, "", f"<{tmp_path / 'in'}")) == 1
+
+
+def test_a_closed_standard_input_is_misuse() -> None:
+    command = shlex.join(arguments("http://127.0.0.1:9", "--acp"))
+    ended = run_command(["bash", "-c", f"{command} <&-"])
+    assert (ended.returncode, ended.stderr) == (2, "agent: --acp: standard input and output must be open\n")
+
+
+def test_ten_sessions_work_at_once(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(chunk({"content": "x"}), hang(), repeat=True)
+    editor = Editor()
+
+    async def work() -> list[str]:
+        async with _agent(sse_server.url, tmp_path, editor) as (connection, first):
+            sessions = [first]
+            for _ in range(9):
+                sessions.append((await connection.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id)
+            prompts = [asyncio.create_task(_prompt(connection, session, "go")) for session in sessions]
+            while len(editor.updates) < len(sessions):
+                await asyncio.sleep(0.01)
+            for session in sessions:
+                await connection.cancel(session_id=session)
+            return await asyncio.gather(*prompts)
+
+    assert asyncio.run(work()) == ["cancelled"] * 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -186,6 +187,11 @@ def test_what_is_no_command_is_answered_with_an_error() -> None:
         "nonsense": "malformed",
         "[1]": "malformed",
         "[" * 100_000: "malformed",
+        "null": "malformed",
+        "42": "malformed",
+        '{"id": NaN, "type": "abort"}': "malformed",
+        '{"id": [-Infinity], "type": "abort"}': "malformed",
+        '{"id": 1e999, "type": "abort"}': "malformed",
         '{"type": "fly"}': "unknown_command",
         '{"type": ["prompt"]}': "unknown_command",
         "{}": "unknown_command",
@@ -281,3 +287,10 @@ def test_the_client_is_a_program_too(sse_server: SseServer, tmp_path: Path) -> N
     command = [sys.executable, str(ROOT / "examples" / "rpc_client.py"), "hi"]
     ended = run_command([*command, "--model", "local/test", "--base-url", sse_server.url])
     assert (ended.stdout, ended.stderr) == ("Hello there.\n", "")
+
+
+def test_a_closed_standard_input_is_misuse() -> None:
+    """FR-18"""
+    command = shlex.join(arguments("http://127.0.0.1:9", "--rpc"))
+    ended = run_command(["bash", "-c", f"{command} <&-"])
+    assert (ended.returncode, ended.stderr) == (2, "agent: --rpc: standard input must be open\n")
