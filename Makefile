@@ -12,11 +12,12 @@ ARGS ?=
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## watch an agent mend a broken project: no key, no network
+demo: $(VENV)/.installed ## watch an agent repair a broken project: no key, no network
 	@$(VENV)/bin/agent demo $(ARGS)
 
-test: $(VENV)/.installed-dev ## run the tests (ARGS="-k name" passes options on to pytest)
-	@$(PY) -m pytest $(ARGS)
+test: $(VENV)/.installed-dev ## run the tests (ARGS="-k name" goes to pytest, COVERAGE=1 reports what they cover)
+	@$(PY) $(if $(COVERAGE),-m coverage run) -m pytest $(ARGS)
+	@$(if $(COVERAGE),$(PY) -m coverage report)
 
 lint: $(VENV)/.installed-dev ## ruff: check the code and its format
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
@@ -30,7 +31,7 @@ bench: .venv-bench/.installed ## measure the promises of benchmarks/README.md, o
 	    echo "=== $$part"; .venv-bench/bin/python benchmarks/$$part.py || missed=1; \
 	done; exit $$missed
 
-peers: .venv-bench/.installed .venv-peers/.installed $(if $(shell command -v npm),.node-peers/.installed) ## measure other frameworks beside ours (needs a network, 500 MB and some ten minutes)
+peers: .venv-bench/.installed .venv-peers/.installed $(if $(shell command -v npm),.node-peers/.installed) ## measure other frameworks against ours (needs a network, 500 MB and some ten minutes)
 	@.venv-bench/bin/python benchmarks/peers.py
 
 docs: $(VENV)/.installed-dev ## run every Python block of the README and of docs/
