@@ -10,30 +10,38 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from agent.cli.permissions.command_patterns import CommandPattern
 from agent.cli.permissions.shell_lexer import (
+    EXPANDS,
+    EXPANSIONS,
     WILD,
+    Command,
+    Script,
     Unparsable,
-    effective_commands,
     fragments,
-    runs_command_text,
-    split_commands,
-    split_pattern,
+    parse_pattern,
+    parse_script,
 )
+from agent.cli.permissions.wrapped_commands import effects_of
 from agent.errors import ConfigurationError
 
 Verdict = Literal["allow", "ask", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny")  # from the most permissive on
 
-_RULE = re.compile(r"(?P<tool>[\w.*-]+)(?:\((?P<pattern>.+)\))?", re.DOTALL)
+_RULE = re.compile(r"(?P<tool>[\w.*:/-]+)(?:\((?P<pattern>.+)\))?", re.DOTALL)
+# Tools whose rules name the file; for others "always" is offered only when a call has no arguments.
+_FILE_TOOLS = frozenset("read write edit editdiff imageresize grep find ls".split())
+_WHOLE_TOOLS = frozenset(("jobs", "plan"))
 _GLOB_CHARACTER = re.compile(r"[*?\[\\]")
 # Arguments that are paths in every tool.
 _PATH_ARGUMENTS = ("path", "output")
+# Commands that change nothing.
+_HARMLESS = frozenset(("test", "[", "true", "false", ":"))
 _SEARCHES = frozenset(("grep", "find", "ls"))  # their path defaults to the working folder
 
 
@@ -67,19 +75,16 @@ class Rule:
         return fnmatch.fnmatchcase(tool.casefold(), self.tool.casefold())
 
     @cached_property
-    def words(self) -> re.Pattern[str]:
-        """The pattern as a regular expression for the words of a command, each preceded by a NUL."""
-        parts = []
-        for word in split_pattern(self.pattern):
-            any_part = re.escape(word).replace(re.escape(WILD), "[^\0]*")
-            parts.append("(?:\0[^\0]*)*" if word == WILD else f"\0{any_part}")
-        return re.compile("".join(parts), re.DOTALL)
+    def command(self) -> CommandPattern:
+        """The pattern for commands; raises Unparsable."""
+        return CommandPattern.parse(self.pattern, allows=self.verdict == "allow")
 
     @cached_property
     def paths(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         """The pattern as regular expressions: for absolute paths as written, and for resolved paths."""
         pattern = os.path.expanduser(self.pattern)
-        if "/" not in pattern and pattern != ".":
+        if "/" not in pattern.rstrip("/") and pattern not in (".", "/"):
+            pattern = pattern.rstrip("/")
             if self.verdict != "allow":
                 # A bare name is denied in every folder, and so is everything inside it.
                 named = self._expression("/", f"**/{pattern}")
@@ -116,7 +121,12 @@ def parse_rule(verdict: Verdict, text: str, *, base: str, is_project: bool, sour
         from agent_tools.search.globs import BadGlob
 
         try:
-            _ = rule.words if runs_commands(rule.tool) else rule.paths
+            if runs_commands(rule.tool):
+                _ = rule.command
+            elif rule.pattern.startswith("$"):
+                raise BadGlob("variables are not replaced; write ~ for the home folder")
+            else:
+                _ = rule.paths
         except (Unparsable, BadGlob) as error:
             raise ConfigurationError(f"{source}: the pattern of {text!r} can't be used: {error}") from None
     return rule
@@ -141,12 +151,15 @@ class Call:
         return _text(self.arguments.get("command")) if runs_commands(self.tool) else ""
 
     @cached_property
-    def commands(self) -> list[list[str]]:
-        """The simple commands of the shell command; raises Unparsable."""
+    def script(self) -> Script:
+        """The parts of the shell command; raises Unparsable."""
+        return parse_script(self.command)
+
+    @cached_property
+    def folder(self) -> str:
+        """The resolved folder in which a command runs."""
         folder = self.arguments.get("cwd")
-        if folder is not None and not self.is_inside(self._real(_text(folder))):
-            raise Unparsable("it runs outside the working folder")
-        return split_commands(self.command)
+        return os.path.realpath(self.cwd) if folder is None else self._real(_text(folder))
 
     @cached_property
     def paths(self) -> list[tuple[str, str]]:
@@ -207,36 +220,83 @@ def judge(call: Call, rules: Sequence[Rule]) -> Judgement:
 
 
 def _judge_command(call: Call, rules: Sequence[Rule]) -> Judgement:
-    rules = [rule for rule in rules if not rule.pattern or runs_commands(rule.tool)]
     general = [rule for rule in rules if not rule.pattern]
-    guarded = any(rule.pattern and rule.verdict != "allow" for rule in rules)
+    restricting = [rule for rule in rules if _is_for_commands(rule) and rule.verdict != "allow"]
+    allowing = [rule for rule in rules if _is_for_commands(rule) and rule.verdict == "allow"]
+    if not call.is_inside(call.folder):  # a pattern is meant for the working folder
+        allowing = []
     try:
-        commands = call.commands
-        if guarded and any(map(runs_command_text, commands)):
-            raise Unparsable("a command inside a text")
+        script = call.script
     except Unparsable as problem:
         matching = [
-            r
-            for r in rules
-            if r.pattern and r.verdict != "allow" and _matches_any(r, fragments(call.command))
+            rule
+            for command in fragments(call.command)
+            for effects in (effects_of(command),)
+            for rule in restricting
+            if rule.command.restricts(command, effects) == "yes"
         ]
         judgement = _most_specific([*matching, *general])
-        if guarded and judgement.verdict in (None, "allow"):
-            return Judgement("ask", f"rules cannot be matched against this command: {problem}")
-        return judgement
-    return _strictest(
-        [_most_specific(r for r in rules if not r.pattern or _matches_command(r, w)) for w in commands]
-    )
+        return _unless_unknown(judgement, str(problem), restricting)
+    general += [rule for rule in allowing if rule.command.matches_whole(script)]
+    judgements = [_judge_part(command, general, restricting, allowing) for command in script.commands]
+    undecided = [judgement for judgement in judgements if judgement.verdict is None]
+    if 0 < len(undecided) < len(judgements):
+        harmless = _harmless_parts(call)
+        judgements = [
+            judgement
+            for at, judgement in enumerate(judgements)
+            if judgement.verdict is not None or at not in harmless
+        ]
+    return _strictest(judgements) if script.commands else _most_specific(general)
 
 
-def _matches_command(rule: Rule, words: Sequence[str]) -> bool:
-    """True when the rule matches the command; rules that ask or deny also look behind `sudo` and `/bin/`."""
-    candidates = [words] if rule.verdict == "allow" else effective_commands(words)
-    return any(rule.words.fullmatch("".join(f"\0{word}" for word in command)) for command in candidates)
+def _judge_part(
+    command: Command, general: Sequence[Rule], restricting: Sequence[Rule], allowing: Sequence[Rule]
+) -> Judgement:
+    rules = [*general, *(rule for rule in allowing if rule.command.allows(command))]
+    if not restricting:
+        return _most_specific(rules)
+    effects = effects_of(command)
+    matches = [(rule, rule.command.restricts(command, effects)) for rule in restricting]
+    judgement = _most_specific([*rules, *(rule for rule, match in matches if match == "yes")])
+    if any(rule.pattern and WILD not in "".join(rule.command.words) for rule in rules):
+        return judgement  # exactly this command is allowed
+    possible = next((rule for rule, match in matches if match == "maybe"), None)
+    if possible is not None:
+        return _unless_unknown(judgement, f"it may run what {possible.text} names", restricting)
+    return _unless_unknown(judgement, effects.opaque, restricting) if effects.opaque else judgement
 
 
-def _matches_any(rule: Rule, commands: Iterable[Sequence[str]]) -> bool:
-    return any(_matches_command(rule, words) for words in commands)
+def _unless_unknown(judgement: Judgement, problem: str, restricting: Sequence[Rule]) -> Judgement:
+    """Ask for a command that is not denied and that the rules for commands cannot be matched against."""
+    if restricting and judgement.verdict in (None, "allow"):
+        return Judgement("ask", f"rules cannot be matched against this command: {problem}")
+    return judgement
+
+
+def _is_for_commands(rule: Rule) -> bool:
+    return bool(rule.pattern) and runs_commands(rule.tool)
+
+
+def _harmless_parts(call: Call) -> frozenset[int]:
+    """The commands that need no rule beside others: tests, and `cd` into a folder of the project."""
+    commands = call.script.commands
+    harmless = {
+        at
+        for at, command in enumerate(commands)
+        if not command.assignments
+        and command.words[0] in _HARMLESS
+        and "-v" not in command.words
+        and "-R" not in command.words
+        and not any("[" in word for word in command.words[1:])
+    }
+    changes = [at for at, command in enumerate(commands) if command.words[:1] == ("cd",)]
+    if changes == [0] and call.script.tokens[2:3] == [f"{EXPANDS}&&"] and "CDPATH" not in os.environ:
+        folder = commands[0].words[1]
+        real = os.path.realpath(os.path.join(call.folder, folder))
+        if not EXPANSIONS.search(folder) and not folder.startswith("-") and call.is_inside(real):
+            harmless.add(0)
+    return frozenset(harmless)
 
 
 def _matches_path(rule: Rule, path: tuple[str, str]) -> bool:
@@ -263,23 +323,37 @@ def _strictest(judgements: Sequence[Judgement]) -> Judgement:
 
 def narrowest_rules(call: Call) -> tuple[str, ...]:
     """The narrowest rules that allow exactly this call; none when no rule can express it."""
-    if call.command:
-        try:
-            commands = call.commands
-        except Unparsable:
-            return ()
-        if any(map(runs_command_text, commands)):
-            return ()
-        return tuple(dict.fromkeys(f"{call.tool}({shlex.join(words)})" for words in commands))
-    if not call.paths:
-        return (call.tool,)
-    reals = [real for _, real in call.paths]
-    if any(_GLOB_CHARACTER.search(real) or not real.isprintable() for real in reals):
+    texts = _narrowest_texts(call)
+    try:
+        rules = [parse_rule("allow", t, base=call.cwd, is_project=True, source="answer") for t in texts]
+    except ConfigurationError:
         return ()
-    root = os.path.realpath(call.cwd).rstrip("/") + "/"
-    return tuple(
-        f"{call.tool}({'./' + real[len(root) :] if real.startswith(root) else real})" for real in reals
-    )
+    return texts if judge(call, rules).verdict == "allow" else ()
+
+
+def _narrowest_texts(call: Call) -> tuple[str, ...]:
+    if call.command:
+        text = call.command.strip()
+        if call.folder != os.path.realpath(call.cwd) or not _is_exact(text, call):
+            return ()
+        return (f"{call.tool}({text})",)
+    if call.tool in _FILE_TOOLS:
+        reals = [real for _, real in call.paths]
+        if any(_GLOB_CHARACTER.search(real) or not real.isprintable() for real in reals):
+            return ()
+        root = os.path.realpath(call.cwd).rstrip("/") + "/"
+        return tuple(
+            f"{call.tool}({'./' + real[len(root) :] if real.startswith(root) else real})" for real in reals
+        )
+    return () if call.arguments and call.tool not in _WHOLE_TOOLS else (call.tool,)
+
+
+def _is_exact(text: str, call: Call) -> bool:
+    """True when the text, read as a pattern, is this command and no other."""
+    try:
+        return parse_pattern(text).tokens == call.script.tokens
+    except Unparsable:
+        return False
 
 
 def _text(value: Any) -> str:

@@ -211,10 +211,12 @@ def test_always_is_stored_for_this_project_and_the_next_run(project: Project) ->
     person = ScriptedUser(ALWAYS)
     permissions = project.permissions(person, mode="ask")
     assert _refusal(permissions, "bash", command="make 'a b' && ls") is None
-    assert _refusal(permissions, "bash", command="ls") is None
+    assert _refusal(permissions, "bash", command='make "a b"&&ls') is None
     later = project.permissions(mode="ask")
-    assert _refusal(later, "bash", command="make 'a b'; ls") is None
-    assert _refusal(later, "bash", command="make a b") is not None
+    assert _refusal(later, "bash", command="make 'a b' && ls") is None
+    assert _refusal(later, "bash", command="ls") is not None
+    assert _refusal(later, "bash", command="make 'a b'; ls") is not None
+    assert _refusal(later, "bash", command="make a b && ls") is not None
     (note,) = project.notes
     assert str(project.settings / "approvals.toml") in note
     other = project.folder.parent / "other"

@@ -70,7 +70,8 @@ def test_a_compound_command_is_allowed_when_every_part_is(command: str, verdict:
         ("for f in *; do rm x; done", "deny"),
         ("xargs rm", "deny"),
         ("echo $(ls)", "ask"),  # no rule can be held against it
-        ("bash -c 'r''m x'", "ask"),
+        ("bash -c 'r''m x'", "deny"),
+        ('bash -c "$x"', "ask"),
         ("x=rm; $x y", "ask"),
         ("echo rm", None),
         ("ls", None),
@@ -216,7 +217,7 @@ def test_an_invalid_rule_is_an_error_that_names_its_file(text: str) -> None:
         _command("ls $HOME"),
         Call("edit", {"path": "src/a (1).py"}, "/tmp"),
         Call("edit", {"path": "/elsewhere/x"}, "/tmp"),
-        Call("add", {"a": 1}, "/tmp"),
+        Call("add", {}, "/tmp"),
     ],
     ids=lambda call: call.tool,
 )
@@ -231,7 +232,35 @@ def test_the_stored_rule_allows_exactly_its_call(call: Call) -> None:
         assert _judged(other, {"allow": list(texts)}) is None
 
 
-@pytest.mark.parametrize("command", ["echo $(x)", "bash -c x", "sudo bash -c x", "eval x"])
+@pytest.mark.parametrize(
+    ("seen", "later"),
+    [
+        ("rm -r '~'", "rm -r ~"),
+        ("rm '*'", "rm *"),
+        ("rm -rf '$HOME'", "rm -rf $HOME"),
+        ("cd build && rm -rf x", "rm -rf x"),
+        ("test -f x || git reset --hard", "git reset --hard"),
+        ("mysql < a.sql", "mysql < b.sql"),
+        ("FOO=bar make", "FOO=baz make"),
+        ("bash -c 'ls'", "bash -c 'ls x'"),
+    ],
+)
+def test_always_keeps_no_more_than_was_seen(seen: str, later: str) -> None:
+    allow: dict[Verdict, list[str]] = {"allow": list(narrowest_rules(_command(seen)))}
+    assert _judged(_command(seen), allow) == "allow"
+    assert _judged(_command(later), allow) is None
+
+
+def test_always_is_not_offered_for_another_folder_or_unnamed_arguments(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    assert narrowest_rules(_command("make", str(tmp_path), cwd=".")) == ("bash(make)",)
+    assert narrowest_rules(_command("make", str(tmp_path), cwd="build")) == ()
+    assert narrowest_rules(Call("deploy", {"env": "staging"}, "/")) == ()
+    assert narrowest_rules(Call("deploy", {"env": "staging", "path": "x"}, "/")) == ()
+    assert narrowest_rules(Call("mcp:deploy", {}, "/")) == ("mcp:deploy",)
+
+
+@pytest.mark.parametrize("command", ["echo $(x)", "ls *.py", "make > x"])
 def test_always_is_not_offered_when_no_rule_can_express_the_call(command: str) -> None:
     assert narrowest_rules(_command(command)) == ()
 
