@@ -136,6 +136,7 @@ class _Search:
         self._pattern = pattern
         self._guard = guard
         self._filesystem = filesystem
+        self._cwd = cwd
         self._is_folder = filesystem.isdir(path)
         self._root = path if self._is_folder else os.path.dirname(path)
         self._name = os.path.basename(path)
@@ -153,6 +154,7 @@ class _Search:
             budget,
             self._guard,
             context=context,
+            cwd=self._cwd,
             literal_hint=self._literal(),
             filesystem=self._filesystem,
         )

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from agent_tools.process.capture import Capture
 from agent_tools.process.runner import Command, Ending
+from agent_tools.search.pattern_size import check_size
 from agent_tools.tool import Arguments, CallContext, Cancel, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import cut_line
 
@@ -262,6 +263,7 @@ def _one_line(command_line: str) -> str:
 def _compiled(pattern: str | None) -> regex.Pattern[str] | None:
     if not pattern:
         return None
+    check_size(pattern)
     try:
         return regex.compile(pattern)
     except regex.error as error:

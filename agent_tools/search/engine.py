@@ -55,7 +55,8 @@ class Budget:
 
 
 class Search:
-    """One search below a folder; used once, by one thread.
+    """One search below the folder `root`, for a tool with the working directory `cwd`; used once, by one
+    thread.
 
     `literal_hint` is a literal pattern that is searched too until the first match; `literal_found` is the
     first file and line that contain it.
@@ -69,11 +70,13 @@ class Search:
         check: Callable[[], None],
         *,
         context: int = 0,
+        cwd: str = os.curdir,
         literal_hint: Pattern | None = None,
         filesystem: Filesystem = FILESYSTEM,
     ) -> None:
         self.literal_found: tuple[str, int] | None = None
         self._folder = os.path.join(root, "")
+        self._cwd = cwd
         self._filesystem = filesystem
         self._budget = budget
         self._check = check
@@ -152,7 +155,7 @@ class Search:
         """The path of ripgrep; None when it is missing or cannot be used for this search."""
         # ripgrep opens files by path, and paths below a confined root may change meanwhile.
         may_ask = self._expression is not None and not self._filesystem.is_confined
-        return find_ripgrep() if may_ask else None
+        return find_ripgrep(self._folder, self._cwd) if may_ask else None
 
     def _ask_ripgrep(self, program: str, names: Iterable[str]) -> Iterator[str]:
         expression = self._expression or ""

@@ -16,6 +16,7 @@ from typing import Any
 
 import regex
 
+from agent_tools.search.pattern_size import check_size
 from agent_tools.search.prefilter import Prefilter, prefilter_for
 from agent_tools.tool import ToolFailure
 
@@ -77,6 +78,7 @@ def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
     text = regex.escape(source, special_only=True) if literal else _without_fuzzy_braces(source)
     if text.startswith(_ANY_CASE) and not literal:
         text, ignore_case = text.removeprefix(_ANY_CASE), True
+    check_size(text)
     flags = regex.VERSION0 | (regex.IGNORECASE if ignore_case else 0)
     try:
         expression = regex.compile(text, flags)

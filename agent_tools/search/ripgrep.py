@@ -25,9 +25,38 @@ _IN_FLIGHT = 2
 _POLL_SECONDS = 0.03
 
 
-def find_ripgrep() -> str | None:
-    """The program `rg` on PATH. None on Windows, where its output cannot be awaited with a timeout."""
-    return None if os.name == "nt" else shutil.which("rg")
+def find_ripgrep(*folders: str) -> str | None:
+    """The program `rg` on PATH, but none that a project may have brought.
+
+    Relative entries of PATH are skipped, and so are programs below `folders`, the folder of this process, or
+    the repositories that these belong to: a search runs without a question, so it must not run their code.
+    None on Windows, where the output of a process cannot be awaited with a timeout.
+    """
+    if os.name == "nt":
+        return None
+    untrusted = {project for folder in (*folders, os.curdir) for project in _project_folders(folder)}
+    for entry in os.environ.get("PATH", "").split(os.pathsep):
+        program = shutil.which("rg", path=entry) if os.path.isabs(entry) else None
+        # The link may be in the project, or its target.
+        places = (os.path.realpath(program), os.path.realpath(entry)) if program else ()
+        if program and not any(_is_below(place, folder) for place in places for folder in untrusted):
+            return program
+    return None
+
+
+def _project_folders(folder: str) -> list[str]:
+    """The real path of a folder, and the repository that it belongs to if there is one."""
+    folder = above = os.path.realpath(folder)
+    while not os.path.lexists(os.path.join(above, ".git")):
+        parent = os.path.dirname(above)
+        if parent == above:
+            return [folder]
+        above = parent
+    return [folder, above]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def files_with_matches(
@@ -96,6 +125,7 @@ class _Batch:
             self._process = subprocess.Popen(
                 [*command, *map(_argument, names)],
                 cwd=root,
+                env={},  # it needs no variable, and must not get the keys of this process
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

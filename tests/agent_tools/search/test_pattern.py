@@ -46,9 +46,7 @@ def test_braces_never_mean_a_fuzzy_match() -> None:
     assert finds("foo{e<=1}", "foo{e<=1}")
 
 
-@pytest.mark.parametrize(
-    "source", ["foo(", "a)", "[a", "*a", "a**", r"\Q", "(?P<a", "a{9999999999999999999999}"]
-)
+@pytest.mark.parametrize("source", ["foo(", "a)", "[a", "*a", "a**", r"\Q", "(?P<a"])
 def test_a_mistake_is_explained_with_a_way_out(source: str) -> None:
     """G01"""
     with pytest.raises(ToolFailure, match="invalid regex") as failure:

@@ -140,3 +140,52 @@ def test_a_search_that_has_enough_leaves_no_program_behind(
     for number in range(200):
         (tmp_path / f"f{number:03}").write_text("hit\n")
     assert grep_tool(tmp_path)(pattern="hit", limit=12).details == {"matchLimitReached": 12}
+
+
+@pytest.mark.parametrize("place", ["sub/bin", "sub", "bin"])
+@pytest.mark.parametrize("entry", ["absolute", "relative", "link", "link to the program"])
+def test_a_program_of_the_project_is_not_run(
+    place: str, entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "repository"
+    work = repository / "sub"
+    (repository / place).mkdir(parents=True)
+    work.mkdir(exist_ok=True)
+    (repository / ".git").mkdir()
+    (work / "a").write_text("hit\n")
+    program(repository / place / "rg", f"touch {tmp_path}/ran")
+    outside = tmp_path / "outside"
+    if entry == "link":
+        outside.symlink_to(repository / place)
+    elif entry == "link to the program":
+        outside.mkdir()
+        (outside / "rg").symlink_to(repository / place / "rg")
+    monkeypatch.chdir(repository)
+    path = {"absolute": repository / place, "relative": place}.get(entry, outside)
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setattr("agent_tools.search.engine._RIPGREP_FROM_FILES", 0)
+
+    assert grep_tool(work).run(pattern="hit").text == "a:1: hit"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_next_program_on_path_is_taken_instead(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = fake.parent.parent / "work"
+    program(work / "rg", "touch bad")
+    monkeypatch.setenv("PATH", f"{work}{os.pathsep}{fake.parent}")
+    program(fake, f"echo > {fake.parent}/ran; exit 1")
+
+    assert grep_tool(work).run(pattern="hit", path="a").text == "a:1: hit"
+    grep_tool(work).run(pattern="hit")
+
+    assert (fake.parent / "ran").exists()
+    assert not (work / "bad").exists()
+
+
+def test_the_program_gets_no_variable_of_this_process(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    program(fake, f"/usr/bin/env > {fake.parent}/seen; exit 1")
+
+    grep_tool(fake.parent.parent / "work").run(pattern="hit")
+
+    assert "OPENAI_API_KEY" not in (fake.parent / "seen").read_text()
