@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
@@ -76,6 +77,15 @@ class RichRenderer:
     def paint(self) -> None:
         """Redraw the part that still changes. Called by the renderer's own thread."""
         self._guarded(self._paint)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While open, the status line says that the run waits for the user. From any thread."""
+        self._view.is_asking = True
+        try:
+            yield
+        finally:
+            self._view.is_asking = False
 
     def _guarded(self, show: Callable[[], None]) -> None:
         try:

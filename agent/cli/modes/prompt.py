@@ -58,7 +58,7 @@ def run_agent(agent: Agent, prompt: str, renderer: Renderer) -> int:
         return exit_without_reader(renderer.problem)
     if signals:
         return INTERRUPTED
-    return _exit_code(result, is_shown=renderer.shows_errors and sys.stderr.isatty())
+    return exit_code(result, is_shown=renderer.shows_errors and sys.stderr.isatty())
 
 
 def screen_renderer(agent: Agent, *, quiet: bool = False) -> Renderer:
@@ -107,7 +107,7 @@ def _prompt(options: RunOptions) -> str:
     return "\n\n".join(parts)
 
 
-def _exit_code(result: RunResult, is_shown: bool) -> int:
+def exit_code(result: RunResult, is_shown: bool) -> int:
     """The code for how the run ended; a failure is reported on standard error unless it is shown already."""
     match result.stop:
         case "error":
@@ -119,6 +119,9 @@ def _exit_code(result: RunResult, is_shown: bool) -> int:
                 f"agent: stopped after {result.turns} turns, the limit; --max-turns N allows more",
                 file=sys.stderr,
             )
+            return FAILED
+        case "truncated":
+            print("agent: the answer was cut off at the model's output limit", file=sys.stderr)
             return FAILED
         case "aborted":
             return INTERRUPTED

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Literal, cast
 
 from agent.cli.permissions.rules import VERDICTS, Rule, parse_rule
 from agent.cli.setup.config_folder import config_folder
+from agent.cli.setup.toml_file import read_toml
 from agent.errors import ConfigurationError
 
 Mode = Literal["auto", "ask", "deny"]
@@ -89,7 +89,7 @@ def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> P
 
 
 def _table(path: Path) -> dict[str, Any]:
-    permissions = _read_toml(path).get("permissions", {})
+    permissions = read_toml(path).get("permissions", {})
     if not isinstance(permissions, dict):
         raise ConfigurationError(f"{path}: [permissions] must be a table")
     unknown = sorted(set(permissions) - _KEYS)
@@ -98,17 +98,6 @@ def _table(path: Path) -> dict[str, Any]:
             f"{path}: [permissions] has no {', '.join(unknown)}; there are {', '.join(sorted(_KEYS))}"
         )
     return permissions
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
 
 
 def _rules(table: Mapping[str, Any], *, base: str, is_project: bool, source: str) -> list[Rule]:
@@ -137,7 +126,7 @@ def _project_file(cwd: str) -> Path | None:
     """The nearest project file, from the working folder up to the top of its repository."""
     folder = Path(os.path.abspath(cwd))
     for parent in (folder, *folder.parents):
-        if (parent / PROJECT_FILE).is_file():
+        if os.path.lexists(parent / PROJECT_FILE):  # a pipe or a dangling link is an error, not no file
             return parent / PROJECT_FILE
         if (parent / ".git").exists():
             break
@@ -165,7 +154,7 @@ def _is_trusted(folder: Path, trusted: Sequence[str]) -> bool:
 
 def _answers(path: Path, cwd: str) -> list[Rule]:
     """The stored answers for this project and for the folders that contain it."""
-    entries = _read_toml(path).get("allow", [])
+    entries = read_toml(path).get("allow", [])
     here = Path(os.path.realpath(cwd))
     rules = []
     for entry in entries if isinstance(entries, list) else ():

@@ -7,7 +7,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from agent.cli.display.clean_text import clean
@@ -49,11 +49,16 @@ class TerminalPrompt:
 
     def __call__(self, question: Question) -> Answer:
         """Ask, and return the answer; an abort while waiting counts as no."""
-        with self._lock, _keys(sys.stdin.fileno()):
+        with self._lock, self._waiting(), _keys(sys.stdin.fileno()):
             self._show(question)
             answer = _wait(question, sys.stdin.fileno())
             self._print([("  allowed" if answer.allowed else "  refused", "dim")])
         return answer
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        """Shows in the renderer's status line that the run waits for the user."""
+        asking: Callable[[], AbstractContextManager[None]] = getattr(self._renderer(), "asking", nullcontext)
+        return asking()
 
     def _show(self, question: Question) -> None:
         always = f"   a always: {', '.join(question.rules)}" if question.rules else ""

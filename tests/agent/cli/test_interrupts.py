@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from support.command import arguments, call_chunks, chunk, environment
+from support.interactive import Interactive
 from support.sse_server import SseServer, hang
 
 
@@ -103,3 +106,62 @@ def _pid_in(file: Path) -> int:
             return int(text)
         time.sleep(0.01)
     raise AssertionError("the command did not start")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+class TestTerminal:
+    """FR-8: whatever ends the program, the terminal is as before."""
+
+    @pytest.fixture
+    def at_question(self, sse_server: SseServer, tmp_path: Path) -> Iterator[Interactive]:
+        sse_server.play(*call_chunks("bash", {"command": "touch made"}))
+        yield from self._started(sse_server, tmp_path, r"y yes")
+
+    @pytest.fixture
+    def streaming(self, sse_server: SseServer, tmp_path: Path) -> Iterator[Interactive]:
+        sse_server.play(chunk({"content": "Half an answer"}), hang())
+        yield from self._started(sse_server, tmp_path, r"answering")
+
+    def _started(self, server: SseServer, home: Path, shown: str) -> Iterator[Interactive]:
+        running = Interactive(server.url, home, "-p", "go", "--approve", "ask")
+        try:
+            running.wait_for(shown)
+            yield running
+        finally:
+            running.close()
+
+    @staticmethod
+    def _assert_restored(running: Interactive, before: list[Any]) -> None:
+        assert termios.tcgetattr(running.child.fileno()) == before
+        assert running.raw.rfind("\x1b[?25h") > running.raw.rfind("\x1b[?25l") >= 0
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    @pytest.mark.parametrize("place", ["at_question", "streaming"])
+    def test_a_signal_restores_it(
+        self, place: str, number: signal.Signals, request: pytest.FixtureRequest, before: list[Any]
+    ) -> None:
+        running: Interactive = request.getfixturevalue(place)
+        running.child.kill(number)
+        assert running.wait_exit() == 128 + number
+        self._assert_restored(running, before)
+
+    @pytest.mark.parametrize("place", ["at_question", "streaming"])
+    def test_two_ctrl_c_restore_it(
+        self, place: str, request: pytest.FixtureRequest, before: list[Any]
+    ) -> None:
+        running: Interactive = request.getfixturevalue(place)
+        running.type("\x03\x03")
+        assert running.wait_exit() == 130
+        self._assert_restored(running, before)
+
+    @pytest.fixture
+    def before(self) -> list[Any]:
+        """The settings of a new terminal, as the tests' child gets one."""
+        primary, secondary = os.openpty()
+        try:
+            settings = termios.tcgetattr(primary)
+        finally:
+            os.close(primary)
+            os.close(secondary)
+        settings[3] &= ~termios.ECHO  # pexpect starts its child without echo
+        return settings

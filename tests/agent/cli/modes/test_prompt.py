@@ -12,6 +12,9 @@ import pytest
 from support.command import arguments, call_chunks, environment, run_command, text_chunks
 from support.sse_server import SseServer
 
+from agent.cli.modes.prompt import exit_code
+from agent.runs import RunResult
+
 
 def test_a_prompt_streams_its_answer_and_exits_with_0(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("Hel", "lo."))
@@ -294,3 +297,28 @@ def test_a_key_of_blanks_is_none() -> None:
     ended = run_command([sys.executable, "-m", "agent", "-p", "x"], env=environment(OPENAI_API_KEY="  "))
     assert ended.returncode == 2
     assert "no model" in ended.stderr
+
+
+_LIMIT = "agent: stopped after 3 turns, the limit; --max-turns N allows more\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "reported"),
+    [
+        (RunResult("end_turn"), 0, ""),
+        (RunResult("truncated", turns=1), 1, "agent: the answer was cut off at the model's output limit\n"),
+        (
+            RunResult("max_turns", turns=3),
+            1,
+            "agent: stopped after 3 turns, the limit; --max-turns N allows more\n",
+        ),
+        (RunResult("error", error="401 no"), 1, "agent: 401 no\n"),
+        (RunResult("aborted"), 130, ""),
+    ],
+)
+def test_the_exit_code_tells_how_the_run_ended(
+    result: RunResult, code: int, reported: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FR-7"""
+    assert exit_code(result, is_shown=False) == code
+    assert capsys.readouterr() == ("", reported)
