@@ -1,4 +1,4 @@
-"""Make agent/models.json anew from the model table that the package `litellm` ships (MIT).
+"""Make agent/models.json from the model table that the package `litellm` ships (MIT).
 
     python scripts/refresh_models.py            # needs pip and the package registry
 
@@ -107,7 +107,7 @@ def _levels(provider: str, entry: dict[str, Any]) -> list[str]:
     levels = ["low", "medium", "high"]
     if entry.get("supports_minimal_reasoning_effort"):
         levels.insert(0, "minimal")
-    # OpenAI's models think unless they take the effort `none`; others are told in words of their own.
+    # Models of OpenAI think unless they accept the effort `none`.
     if entry.get("supports_none_reasoning_effort") or (
         provider != "openai" and not entry.get("thinking_always_on")
     ):

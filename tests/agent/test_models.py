@@ -60,7 +60,7 @@ def test_the_levels_follow_from_reasoning_unless_they_are_listed(model: Model, l
     assert list(model.available_thinking_levels) == levels
 
 
-def test_a_model_sees_images_when_its_input_says_so() -> None:
+def test_a_model_supports_images_when_its_input_lists_them() -> None:
     assert Model("m", "a", "p", input=("text", "image")).supports_images
     assert not Model("m", "a", "p").supports_images
 
@@ -100,7 +100,7 @@ def test_an_unknown_id_is_refused_with_near_ones(name: str, near: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/", "zzz", "nobody/x", "openrouter", "openrouter/"])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_a_malformed_name_is_refused(name: str) -> None:
     with pytest.raises(UnknownModelError, match="provider/id"):
         get_model(name)
 

@@ -66,7 +66,7 @@ def test_a_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
         api_key(model(base_url="http://host"), StreamOptions())
 
 
-def test_the_reason_why_there_is_no_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_for_a_missing_key_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "unused")
     with pytest.raises(ConfigurationError, match=r'no API key for provider "openai": the vault is locked'):
         api_key(model(), StreamOptions(api_key_error="the vault is locked"))

@@ -284,7 +284,7 @@ def test_the_note_for_an_image_of_a_tool_has_other_words() -> None:
 
 
 @pytest.mark.parametrize("content", [(), (TextContent(""),), (TextContent(" \n"),)])
-def test_an_empty_result_says_so(content: tuple[TextContent, ...]) -> None:
+def test_an_empty_result_becomes_a_sentence(content: tuple[TextContent, ...]) -> None:
     """Y05"""
     (fine,) = result_blocks(ToolResultMessage("1", "ls", content), TARGET)
     (failed,) = result_blocks(ToolResultMessage("1", "ls", content, is_error=True), TARGET)
@@ -351,7 +351,7 @@ def test_an_invented_tool_name_is_made_legal() -> None:
     assert wire_name("read") == "read"
 
 
-def test_tools_whose_names_become_alike_are_told_apart_within_the_limit() -> None:
+def test_tools_whose_names_become_equal_get_numbers_within_the_limit() -> None:
     names = ["foo.bar", "foo bar", "foo_bar", "x" * 64 + "1", "x" * 64 + "2"]
     wire = tool_names([AgentTool(name, "", {}, lambda arguments, context: "") for name in names])
     assert list(wire) == names

@@ -91,7 +91,7 @@ def test_an_image_that_no_request_may_hold_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("api", FORMATS)
-def test_the_oldest_images_give_way_and_the_history_stays(api: str, budget: Any) -> None:
+def test_the_oldest_images_are_left_out_and_the_history_stays(api: str, budget: Any) -> None:
     budget(count=3)
     found = FORMATS[api]
     history = [shown(png(number, 1)) for number in range(1, 6)]
@@ -109,7 +109,7 @@ def test_the_size_of_all_images_together_is_kept(budget: Any) -> None:
     assert left(within_budget(history, CLAUDE)) == [(3, 1), (4, 1), (5, 1), (6, 1)]
 
 
-def test_images_of_tool_results_count_and_give_way_too(budget: Any) -> None:
+def test_images_of_tool_results_count_and_are_left_out_too(budget: Any) -> None:
     budget(count=1)
     call = AssistantMessage([ToolCall("c1", "look", {})], stop_reason="toolUse")
     history: list[Message] = [
@@ -123,7 +123,7 @@ def test_images_of_tool_results_count_and_give_way_too(budget: Any) -> None:
     assert changed[:2] == history[:2]
 
 
-def test_images_in_a_row_that_give_way_leave_one_note(budget: Any) -> None:
+def test_consecutive_images_that_are_left_out_become_one_note(budget: Any) -> None:
     budget(count=1)
     (message,) = within_budget([shown(png(), png(), png())], CLAUDE)
     assert len(texts(message)) == 2

@@ -410,7 +410,7 @@ def test_the_bytes_of_a_prefix_never_change() -> None:
         before = now
 
 
-def test_models_that_spell_messages_alike_share_the_encoded_form() -> None:
+def test_models_with_equal_encoding_share_the_encoded_form() -> None:
     message = UserMessage("x")
     for seed in range(20):
         request([message], replace(CLAUDE, headers={"x-seed": str(seed)}, base_url=f"http://host-{seed}"))

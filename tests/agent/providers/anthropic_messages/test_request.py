@@ -223,7 +223,7 @@ def test_a_busy_server_is_asked_again(sse_server: SseServer) -> None:
     assert asked(sse_server).text == "hello"
 
 
-def test_a_missing_key_is_told_and_no_request_made(
+def test_a_missing_key_is_an_error_and_no_request_is_made(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN"):
@@ -383,7 +383,7 @@ def test_a_budget_the_server_would_refuse_is_no_thinking() -> None:
     assert request(reasoning="low", thinking_budgets={"low": 500})["thinking"] == {"type": "disabled"}
 
 
-def test_no_opinion_says_nothing_and_off_says_so() -> None:
+def test_an_empty_level_sends_nothing_and_off_disables_thinking() -> None:
     assert "thinking" not in request(reasoning="")
     assert request(reasoning="off")["thinking"] == {"type": "disabled"}
     for level in ("", "off", "high"):
@@ -413,7 +413,7 @@ def test_xhigh_is_for_models_that_list_it() -> None:
     assert request(model=model, reasoning="xhigh")["output_config"] == {"effort": "xhigh"}
 
 
-def test_a_model_that_may_think_by_effort_can_be_told_not_to() -> None:
+def test_thinking_can_be_disabled_for_a_model_with_optional_effort() -> None:
     assert request(model=OPTIONAL, reasoning="off")["thinking"] == {"type": "disabled"}
     assert request(model=OPTIONAL, reasoning="low")["thinking"] == ADAPTIVE
     for model in (OPTIONAL, ALWAYS):

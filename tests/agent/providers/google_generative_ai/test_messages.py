@@ -72,7 +72,7 @@ def test_a_blank_message_is_not_sent(blank: Any) -> None:
     assert sent([UserMessage(blank)]) == []
 
 
-def test_a_model_that_sees_no_images_is_told_that_there_were_some() -> None:
+def test_a_model_without_images_gets_a_note_for_them() -> None:
     (content,) = sent([UserMessage([IMAGE, IMAGE])], replace(GEMINI_3, input=("text",)))
     (part,) = content["parts"]
     assert "image was left out" in part["text"]
@@ -140,7 +140,7 @@ def test_redacted_thinking_is_left_out() -> None:
     assert parts_of(said(ThinkingContent("", S1, redacted=True), TextContent("x"))) == [{"text": "x"}]
 
 
-def test_what_the_server_did_goes_back_as_it_came() -> None:
+def test_server_blocks_are_sent_back_unchanged() -> None:
     part = {"executableCode": {"code": "1"}, "thoughtSignature": S1}
     block = ServerContent("executableCode", json.dumps(part), "```1```")
     assert parts_of(said(block)) == [part]
@@ -217,7 +217,7 @@ def test_an_error_is_told_as_one() -> None:
     assert part == {"functionResponse": {"name": "ls", "response": {"error": "no such file"}}}
 
 
-def test_an_empty_result_says_so() -> None:
+def test_an_empty_result_becomes_a_sentence() -> None:
     """Y05"""
     (part,) = sent([ASK, said(ToolCall("c1", "ls", {})), result("c1", TextContent(""))])[2]["parts"]
     assert "no output" in part["functionResponse"]["response"]["output"]

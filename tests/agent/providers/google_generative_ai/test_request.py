@@ -130,7 +130,7 @@ def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
 # --- failures ---
 
 
-def test_a_missing_key_is_told_and_no_request_made(
+def test_a_missing_key_is_an_error_and_no_request_is_made(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)

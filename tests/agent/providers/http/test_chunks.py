@@ -83,7 +83,7 @@ def test_what_is_no_chunk_is_left_for_the_parser_to_refuse(size: bytes) -> None:
         parsed(merged(HEAD + chunked(b"ok", end=b"") + size + b"\r\nabc\r\n" + chunked(b"more")))
 
 
-def test_the_next_response_on_the_connection_starts_anew() -> None:
+def test_the_next_response_on_the_connection_is_parsed_from_its_head() -> None:
     merger = ChunkMerger()
     for _ in range(2):
         merger.restart()

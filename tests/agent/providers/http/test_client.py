@@ -62,7 +62,7 @@ class TestStream:
         sse_server.play(b'{"error":\n', b'"x"}', headers={"Content-Type": "application/json; charset=utf-8"})
         assert post(sse_server.url, options()) == ['{"error":\n"x"}']
 
-    def test_a_web_page_in_place_of_a_stream_is_an_error_that_says_so(self, sse_server: SseServer) -> None:
+    def test_a_web_page_in_place_of_a_stream_is_an_error(self, sse_server: SseServer) -> None:
         sse_server.play(b"<h1>Please log in</h1>", headers={"Content-Type": "text/html"})
         error = failure(sse_server.url, options(0.0))
         assert "web page" in str(error)
@@ -452,7 +452,7 @@ class TestSecrets:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080/v1", "ftp://x/v1", "", "http://", "http://x:port/"])
-def test_a_url_that_is_none_fails_without_a_retry(url: str) -> None:
+def test_an_invalid_url_fails_without_a_retry(url: str) -> None:
     retries = Retries()
     error = failure(url, options(0.0, on_retry=retries))
     assert str(error)

@@ -44,12 +44,12 @@ def connect(*addresses: Address, seconds: float = 5.0) -> socket.socket:
     return _network._connect_first(list(addresses), time.monotonic() + seconds, lambda: False)
 
 
-def test_a_refused_address_gives_way_to_the_next(listener: socket.socket, free_port: int) -> None:
+def test_after_a_refused_address_the_next_is_used(listener: socket.socket, free_port: int) -> None:
     with connect(address(("127.0.0.1", free_port)), address(listener.getsockname())) as connected:
         assert connected.getpeername() == listener.getsockname()
 
 
-def test_an_address_that_does_not_answer_gives_way_without_a_timeout(
+def test_an_address_that_does_not_answer_delays_the_next_only_shortly(
     listener: socket.socket, full: socket.socket
 ) -> None:
     started = time.monotonic()
@@ -58,7 +58,7 @@ def test_an_address_that_does_not_answer_gives_way_without_a_timeout(
     assert time.monotonic() - started < 3
 
 
-def test_the_last_failure_is_told_when_every_address_fails(free_port: int) -> None:
+def test_the_last_failure_is_raised_when_every_address_fails(free_port: int) -> None:
     with pytest.raises(ConnectionRefusedError):
         connect(address(("127.0.0.1", free_port)), address(("127.0.0.1", free_port)))
 
@@ -80,7 +80,7 @@ def test_a_wire_aborted_before_it_connected_does_not_connect(listener: socket.so
         listener.accept()
 
 
-def test_a_late_cut_spares_the_socket_that_got_the_number_of_a_closed_one(listener: socket.socket) -> None:
+def test_a_late_abort_does_not_touch_a_socket_with_the_same_descriptor(listener: socket.socket) -> None:
     connection = Connection()
     connection.connect_tcp(*listener.getsockname(), timeout=5)
     number = connection.get_extra_info("socket").fileno()

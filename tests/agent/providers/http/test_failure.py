@@ -32,7 +32,7 @@ def test_the_message_is_found_wherever_the_server_puts_it(body: object) -> None:
 
 
 @pytest.mark.parametrize("header", ["x_request_id", "request_id"])
-def test_the_request_id_is_told(header: str) -> None:
+def test_the_text_contains_the_request_id(header: str) -> None:
     assert text({"message": LONG}, **{header: "req_1"}) == f"400 {LONG} (request-id: req_1)"
 
 
@@ -42,7 +42,7 @@ def test_a_short_message_is_followed_by_the_body() -> None:
     )
 
 
-def test_a_short_body_is_not_told_twice() -> None:
+def test_a_short_body_is_not_repeated() -> None:
     assert text(b"Bad Request") == "400 Bad Request"
 
 
@@ -64,11 +64,11 @@ def test_a_redirect_names_where_to() -> None:
 @pytest.mark.parametrize(
     "body", [{"error": None}, {"error": {"message": 5}}, [], 5, None, {}, {"error": {"metadata": 5}}]
 )
-def test_a_body_of_another_shape_is_told_as_it_is(body: object) -> None:
+def test_a_body_of_another_shape_is_quoted(body: object) -> None:
     assert text(body) == f"400 {json.dumps(body)}"
 
 
-def test_a_body_cut_in_the_middle_of_a_character_is_told_as_far_as_it_goes() -> None:
+def test_a_body_truncated_inside_a_character_is_quoted_up_to_it() -> None:
     assert text("grüße".encode()[:3]) == "400 gr\ufffd"
 
 

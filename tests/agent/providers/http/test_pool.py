@@ -53,9 +53,7 @@ class TestKept:
         post(sse_server.url, options(0.0))
         assert connections(sse_server) == [1, 1]
 
-    def test_whoever_breaks_off_at_the_terminal_event_keeps_the_connection(
-        self, sse_server: SseServer
-    ) -> None:
+    def test_leaving_at_the_terminal_event_keeps_the_connection(self, sse_server: SseServer) -> None:
         sse_server.play(b"data: 1\n\n", b"data: [DONE]\n\n", pause(0.01), b": bye\n\n", repeat=True)
         for _ in range(2):
             with post_sse(sse_server.url, authorized, b"{}", options=options(), provider="p") as events:
@@ -128,7 +126,7 @@ class TestKept:
         assert answers == [["1", "[DONE]"]] * 300
         assert sse_server.connections <= 100
 
-    def test_an_idle_connection_has_its_time(
+    def test_an_idle_connection_is_closed_after_its_time(
         self, sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(_pool, "_IDLE_SECONDS", 0.0)
@@ -239,7 +237,7 @@ class TestStale:
         assert str(error).startswith("unexpected EOF: ")
         assert error.retryable
 
-    def test_an_answer_that_broke_off_in_its_head_is_not_asked_for_again_in_secret(self) -> None:
+    def test_a_response_that_broke_in_its_head_is_not_replayed(self) -> None:
         requests: list[bytes] = []
 
         def serve(listener: socket.socket) -> None:
@@ -254,7 +252,7 @@ class TestStale:
             assert str(failure(url, options())).startswith("unexpected EOF: ")
         assert len(requests) == 2
 
-    def test_nonsense_is_no_end_of_file(self) -> None:
+    def test_a_malformed_response_is_no_end_of_file(self) -> None:
         def serve(listener: socket.socket) -> None:
             with listener.accept()[0] as connection:
                 read_request(connection)
@@ -295,9 +293,7 @@ class TestProxy:
         assert "secret-word" not in str(error)
 
     @pytest.mark.parametrize("proxy", ["gopher://x:1", "http://x:port"])
-    def test_a_proxy_that_is_none_is_an_error_and_no_crash(
-        self, proxy: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_invalid_proxy_url_is_an_error(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy)
         assert "proxy" in str(failure("http://models.invalid/v1", options()))
 
@@ -349,7 +345,7 @@ class TestTls:
             secure = url.replace("http:", "https:")
             assert [post(secure, options()), post(secure, options())] == [["1"], ["2"]]
 
-    def test_an_abort_frees_a_wait_for_the_body(self, trusted: Path) -> None:
+    def test_an_abort_ends_a_wait_for_the_body(self, trusted: Path) -> None:
         asked, gone = threading.Event(), threading.Event()
 
         def serve(listener: socket.socket) -> None:
@@ -377,7 +373,7 @@ class TestTls:
             monkeypatch.setenv("HTTPS_PROXY", url)
             assert post("https://127.0.0.1/v1", options()) == ["1"]
 
-    def test_an_unknown_certificate_is_refused_for_good(self, certificate: Path) -> None:
+    def test_an_unknown_certificate_is_not_retried(self, certificate: Path) -> None:
         def serve(listener: socket.socket) -> None:
             tls_accept(listener, certificate)
 

@@ -219,7 +219,7 @@ def test_a_silent_transport_meets_the_timeout(released: threading.Event) -> None
     assert is_resumable(str(error.value))
 
 
-def test_error_responses_are_retried_and_heard() -> None:
+def test_error_responses_are_retried_and_reported() -> None:
     responses = [httpx.Response(503, text="not now"), httpx.Response(200, content=b"data: 1\n\n")]
     heard: list[str] = []
     use(lambda request: responses.pop(0))

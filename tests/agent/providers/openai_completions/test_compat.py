@@ -101,7 +101,7 @@ def test_deepseeks_reasoning_models_want_their_reasoning_back() -> None:
     assert getattr(at("deepseek"), name) is None
 
 
-def test_a_flag_is_overridden_alone_in_either_spelling() -> None:
+def test_one_flag_is_overridden_in_snake_case_or_camel_case() -> None:
     compat = at("openai", compat={"supportsStore": False, "max_tokens_field": "max_tokens"})
     assert not compat.supports_store
     assert compat.max_tokens_field == "max_tokens"

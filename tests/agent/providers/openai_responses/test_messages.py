@@ -273,7 +273,7 @@ def test_lone_surrogates_are_not_sent(sse_server: SseServer) -> None:
     assert json.loads(sent_call["arguments"]) == {"a": "x y😀"}
 
 
-def test_an_answer_of_the_server_goes_back_as_it_came(sse_server: SseServer) -> None:
+def test_a_server_block_is_sent_back_unchanged(sse_server: SseServer) -> None:
     reasoning = reasoning_item("hm", status="completed")
     message = {
         "type": "message",
