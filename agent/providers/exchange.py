@@ -18,6 +18,7 @@ from agent.providers.credentials import api_key
 from agent.providers.history_transform import to_json, tool_names, wire_name
 from agent.providers.http.client import ProviderError, post_sse
 from agent.providers.refused_content import Retry, remember, retry_without, without_refused
+from agent.providers.tool_schema import own_property_names, with_own_properties
 from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 from agent.usage import ModelCost
 
@@ -62,7 +63,7 @@ class WireFormat:
             names = tool_names(context.tools, self.tool_name)
             body, headers = self.encode(model, context, options, names)
             try:
-                yield from self._answer(model, options, names, body, headers)
+                yield from self._answer(model, context, options, names, body, headers)
             except ProviderError as failure:
                 retry = retry_without(failure, context.messages, model, len(body))
                 if retry is None:
@@ -70,7 +71,7 @@ class WireFormat:
                 _report(options, model, f"{failure}; asked again without the {retry.dropped}")
                 context = replace(context, messages=retry.messages)
                 body, headers = self.encode(model, context, options, names)
-                answer = self._answer(model, options, names, body, headers)
+                answer = self._answer(model, context, options, names, body, headers)
                 yield from _remembered(answer, retry, model)
         except ProviderError as failure:
             yield StreamError(str(failure), "aborted" if failure.aborted else "error")
@@ -93,7 +94,13 @@ class WireFormat:
         return self.output_schema(model, context, options) is not None
 
     def _answer(
-        self, model: Model, options: StreamOptions, names: Mapping[str, str], body: bytes, headers: Headers
+        self,
+        model: Model,
+        context: AgentContext,
+        options: StreamOptions,
+        names: Mapping[str, str],
+        body: bytes,
+        headers: Headers,
     ) -> Iterator[StreamEvent]:
         """The events of one request; raises ProviderError when it is refused before the first event."""
         body = _after_hook(body, model, options)
@@ -107,10 +114,19 @@ class WireFormat:
             provider=model.provider,
             first_error=self.first_error,
         ) as response:
-            for event in self.decode(response, model.cost, own_names, response.expect_end):
+            events = self.decode(response, model.cost, own_names, response.expect_end)
+            if renamed := _renamed_properties(context):
+                events = with_own_properties(events, renamed)
+            for event in events:
                 if isinstance(event, StreamError):
                     event.error_message = response.clean(event.error_message)
                 yield event
+
+
+def _renamed_properties(context: AgentContext) -> dict[str, dict[str, str]]:
+    """By tool the own names of those properties that have another name on the wire."""
+    names = {tool.name: own_property_names(tool.parameters) for tool in context.tools}
+    return {tool: own_names for tool, own_names in names.items() if own_names}
 
 
 def _remembered(events: Iterator[StreamEvent], retry: Retry, model: Model) -> Iterator[StreamEvent]:

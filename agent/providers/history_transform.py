@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -41,7 +41,6 @@ Placed: TypeAlias = tuple[UserMessage | AssistantMessage | ToolResultMessage, tu
 ID_LIMIT = 64  # of Anthropic, and of OpenAI for each half of a Responses id
 NAME_LIMIT = 64  # of OpenAI, Anthropic and Google for tool names
 
-NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 NO_RESULT = "No result provided"
 _IMAGE_LEFT_OUT = "[An image was left out here: this model cannot see images.]"
 _RESULT_IMAGE_LEFT_OUT = "[The tool returned an image, left out here: this model cannot see images.]"

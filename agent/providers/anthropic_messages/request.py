@@ -21,6 +21,7 @@ from agent.providers.exchange import Headers, WireFormat
 from agent.providers.history_transform import clean, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.output_schema import restrict_schema
+from agent.providers.tool_schema import wire_schema
 from agent.stream import AgentContext, StreamOptions
 from agent.thinking import fit_thinking_budget
 
@@ -161,7 +162,7 @@ def _effort(model: Model, level: str) -> dict[str, Any]:
 
 
 def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {}, "required": []} | dict(tool.parameters or {})
+    schema = {"type": "object", "properties": {}, "required": []} | dict(wire_schema(tool.parameters))
     body = {"name": names[tool.name], "description": tool.description, "input_schema": schema}
     if compat.tool_streaming == "eager":
         body["eager_input_streaming"] = True

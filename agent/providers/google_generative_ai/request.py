@@ -16,9 +16,10 @@ from agent.providers.google_generative_ai.decode import decode, first_error
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
 from agent.providers.google_generative_ai.messages import encode_messages, wire_tool_name
 from agent.providers.google_generative_ai.thinking import generation_limits
-from agent.providers.history_transform import NO_PARAMETERS, clean, to_json
+from agent.providers.history_transform import clean, to_json
 from agent.providers.image_budget import within_budget
 from agent.providers.output_schema import restrict_schema
+from agent.providers.tool_schema import NO_PARAMETERS
 from agent.stream import AgentContext, StreamOptions
 
 _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}

@@ -11,13 +11,14 @@ from typing import Any
 
 from agent.models import Model
 from agent.providers.exchange import Headers, WireFormat
-from agent.providers.history_transform import NO_PARAMETERS, clean, stated_limit, to_json, wire_name
+from agent.providers.history_transform import clean, stated_limit, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_completions.compat import Compat, compat_for
 from agent.providers.openai_completions.decode import decode, first_error
 from agent.providers.openai_completions.messages import encode_messages, mark_cache
 from agent.providers.openai_endpoint import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers.output_schema import OUTPUT_NAME
+from agent.providers.tool_schema import wire_schema
 from agent.stream import AgentContext, StreamOptions
 
 
@@ -134,7 +135,7 @@ def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
 
 
 def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
-    parameters = tool.parameters or NO_PARAMETERS
+    parameters = wire_schema(tool.parameters)
     if compat.strip_additional_properties:
         parameters = _without_additional_properties(parameters)
     function = {"name": names[tool.name], "description": tool.description, "parameters": parameters}

@@ -14,13 +14,14 @@ from typing import Any
 
 from agent.models import Model
 from agent.providers.exchange import Headers, WireFormat
-from agent.providers.history_transform import NO_PARAMETERS, clean, stated_limit, to_json, wire_name
+from agent.providers.history_transform import clean, stated_limit, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_endpoint import RESPONSES_PATH, openai_credentials, openai_url, prompt_cache_key
 from agent.providers.openai_responses.compat import Compat, compat_for
 from agent.providers.openai_responses.decode import decode, first_error
 from agent.providers.openai_responses.messages import encode_messages
 from agent.providers.output_schema import OUTPUT_NAME
+from agent.providers.tool_schema import wire_schema
 from agent.stream import AgentContext, StreamOptions
 
 _ANTHROPIC_TOOL = re.compile(r"_\d{8}\Z")  # their types end in a date, such as web_search_20250305
@@ -107,7 +108,7 @@ def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]
         "type": "function",
         "name": names[tool.name],
         "description": tool.description,
-        "parameters": tool.parameters or NO_PARAMETERS,
+        "parameters": wire_schema(tool.parameters),
     }
     return function | ({"strict": False} if compat.supports_strict_mode else {})
 
