@@ -27,13 +27,14 @@ How a wire format uses it:
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import httpx
 
@@ -65,6 +66,11 @@ _ERROR_BODY_BYTES = 4096
 _ERROR_BODY_SECONDS = 5.0
 # The largest JSON body accepted in place of an event stream.
 _JSON_BODY_BYTES = 16 * 1024 * 1024
+
+# How an event stream begins: with a field or a comment. No JSON value and no web page begins like this.
+_EVENT_STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_START = 6
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # All that is not printable ASCII; a tab is allowed inside a value.
 _ILLEGAL = re.compile(r"[^\t\x20-\x7e]")
@@ -219,14 +225,31 @@ class SseResponse:
     def _begin(self, response: httpx.Response) -> Iterator[str]:
         """The payloads of the body, in whatever form the server sends it."""
         media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type == "application/json" or media_type.endswith("+json"):
-            return self._whole_body(response)  # an error object or a whole answer, with status 200
-        if media_type == "text/html":  # a login page, or a base URL that is not that of an API
-            page = self._read_some(response).decode("utf-8", "replace")
-            text = f"expected an event stream, the server sent a web page: {page[:200]}"
-            raise ProviderError(self.clean(text), ErrorClass("invalid"), self.status)
-        self._reader = SseReader(_chunks(response))
+        chunks = _chunks(response)
+        if media_type == "text/html" or media_type.endswith(("/json", "+json")):
+            start, chunks = self._peek(chunks)  # the label may be wrong
+            if not start.startswith(_EVENT_STREAM_STARTS):
+                return self._web_page(chunks) if media_type == "text/html" else _whole_body(chunks)
+        self._reader = SseReader(chunks)
         return iter(self._reader)
+
+    def _peek(self, chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+        """The beginning of the body without white space, and the whole body."""
+        seen = b""
+        try:
+            while len(start := seen.removeprefix(_BYTE_ORDER_MARK).lstrip()) < _LONGEST_START:
+                seen += next(chunks)
+        except StopIteration:
+            pass
+        except httpx.HTTPError as exc:
+            raise self._connection_failure(exc) from exc
+        return start, itertools.chain((seen,), chunks)
+
+    def _web_page(self, chunks: Iterator[bytes]) -> NoReturn:
+        """Raises the error for a login page, or for a base URL that is not that of an API."""
+        page = next(chunks, b"")[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
+        text = f"expected an event stream, the server sent a web page: {page[:200]}"
+        raise ProviderError(self.clean(text), ErrorClass("invalid"), self.status)
 
     def _check_first_payloads(self) -> None:
         self._held = []
@@ -249,14 +272,6 @@ class SseResponse:
     def _encoding_note(self) -> str:
         encoding = self.headers.get("content-encoding", "")
         return f" (with the content encoding {encoding})" if encoding else ""
-
-    def _whole_body(self, response: httpx.Response) -> Iterator[str]:
-        body = bytearray()
-        for chunk in _chunks(response):
-            body += chunk
-            if len(body) > _JSON_BODY_BYTES:
-                raise EventTooLargeError("the server sent too large a body")
-        yield body.decode("utf-8", "replace")
 
     def _read_some(self, response: httpx.Response) -> bytes:
         """The beginning of an error body, as far as it arrives soon."""
@@ -305,7 +320,7 @@ class SseResponse:
     def _stream_failure(self, text: str) -> ProviderError:
         """The error for a stream whose first event reports a failure."""
         text = self.clean(text)
-        return ProviderError(text, classify_error(None, self.headers, text, now=time.time()), self.status)
+        return ProviderError(text, classify_error(None, self.headers, text, now=self._now()), self.status)
 
     def _refusal(self, body: bytes) -> ProviderError:
         """The error for a response with an error status."""
@@ -313,10 +328,19 @@ class SseResponse:
         text = self.clean(response_text(self.status, self.headers, body))
         # The types and codes in the body say more than the message (`insufficient_quota`).
         whole = f"{text}\n{body.decode('utf-8', 'replace')}"
-        classified = classify_error(self.status, self.headers, whole, now=time.time())
+        classified = classify_error(self.status, self.headers, whole, now=self._now())
         if classified.kind == "context_overflow" and not is_overflow_text(text):
             text += " (context_length_exceeded)"  # later readers have the text alone
         return ProviderError(text, classified, self.status)
+
+    def _now(self) -> float:
+        """The Unix time that dates in the headers are measured from: the response's, else ours."""
+        import email.utils  # loads slowly, and only for failures
+
+        try:
+            return email.utils.parsedate_to_datetime(self.headers["date"]).timestamp()
+        except (KeyError, ValueError, TypeError, IndexError, OverflowError):
+            return time.time()
 
     def _refreshed(self, key: str) -> str:
         """A key other than the rejected one; empty when there is none."""
@@ -359,6 +383,16 @@ class SseResponse:
             threading.Event().wait(delay)
         elif cancel.wait(delay):
             raise aborted()
+
+
+def _whole_body(chunks: Iterator[bytes]) -> Iterator[str]:
+    """A body that is one JSON value: an error object or a whole answer."""
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > _JSON_BODY_BYTES:
+            raise EventTooLargeError("the server sent too large a body")
+    yield body.decode("utf-8", "replace")
 
 
 def _chunks(response: httpx.Response) -> Iterator[bytes]:

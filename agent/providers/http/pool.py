@@ -249,7 +249,9 @@ def _through_proxy(
         return factory.create_connection(origin)
     except (ValueError, httpx.InvalidURL):
         # Without the URL: it may contain a password.
-        raise httpx.UnsupportedProtocol("the proxy URL must begin with http:// or socks5://") from None
+        raise httpx.UnsupportedProtocol(
+            "the proxy URL must be of the form http://HOST:PORT or socks5://HOST:PORT"
+        ) from None
     except RuntimeError:
         raise httpx.UnsupportedProtocol("a SOCKS proxy needs: pip install 'httpx[socks]'") from None
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from support.raw_server import raw_server, read_request
 from support.requests import authorized, failure, options, post
 from support.sse_server import SseServer, cut, hang, pause, wait_for
 
@@ -61,6 +63,39 @@ class TestStream:
     def test_a_json_answer_in_place_of_a_stream_is_one_payload(self, sse_server: SseServer) -> None:
         sse_server.play(b'{"error":\n', b'"x"}', headers={"Content-Type": "application/json; charset=utf-8"})
         assert post(sse_server.url, options()) == ['{"error":\n"x"}']
+
+    @pytest.mark.parametrize(
+        "label", ["application/json", "application/problem+json", "text/json", "text/html"]
+    )
+    @pytest.mark.parametrize(
+        "chunks",
+        [
+            (b"data: 1\n\n", b"data: 2\n\n"),
+            (b"event: x\ndata: 1\n\ndata: 2\n\n",),
+            (b": hello\n\n", b"id:1\ndata: 1\n\n", b"data: 2\n\n"),
+            (b"\xef\xbb", b"\xbfdata: 1\n\ndata: 2\n\n"),
+            (b"\r\n", b"d", b"ata: 1\r\n\r\ndata: 2\r\n\r\n"),
+        ],
+    )
+    def test_an_event_stream_with_another_label_is_read_as_one(
+        self, sse_server: SseServer, label: str, chunks: tuple[bytes, ...]
+    ) -> None:
+        sse_server.play(*chunks, headers={"Content-Type": label})
+        assert post(sse_server.url, options()) == ["1", "2"]
+
+    def test_the_events_of_a_stream_with_another_label_arrive_one_by_one(self, sse_server: SseServer) -> None:
+        seen = threading.Event()
+        sse_server.play(
+            b"data: 1\n\n", wait_for(seen), b"data: 2\n\n", headers={"Content-Type": "application/json"}
+        )
+        with post_sse(sse_server.url, authorized, b"{}", options=options(), provider="p") as payloads:
+            first, *rest = (seen.set() or payload for payload in payloads)
+        assert (first, rest) == ("1", ["2"])
+
+    @pytest.mark.parametrize("body", [b"", b"  ", b"null", b'{"data": 1}', b'["data:"]', b'"event: x"'])
+    def test_json_with_its_label_is_one_payload(self, sse_server: SseServer, body: bytes) -> None:
+        sse_server.play(body or b" ", headers={"Content-Type": "application/json"})
+        assert post(sse_server.url, options()) == [(body or b" ").decode()]
 
     def test_a_web_page_in_place_of_a_stream_is_an_error(self, sse_server: SseServer) -> None:
         sse_server.play(b"<h1>Please log in</h1>", headers={"Content-Type": "text/html"})
@@ -261,6 +296,26 @@ class TestRetries:
         assert is_resumable(str(broken.value))
         assert ("connection reset by peer" if reset else "unexpected EOF") in str(broken.value)
         assert len(sse_server.requests) == 1
+
+    @pytest.mark.parametrize(
+        ("headers", "seconds"),
+        [
+            ("Date: Tue, 01 Dec 2026 10:00:00 GMT\r\nRetry-After: Tue, 01 Dec 2026 10:00:02 GMT", 2.0),
+            ("Date: Mon, 01 Jan 1990 00:00:00 GMT\r\nRetry-After: Mon, 01 Jan 1990 00:00:07 GMT", 7.0),
+            ("Date: Tue, 01 Dec 2026 10:00:05 GMT\r\nRetry-After: Tue, 01 Dec 2026 10:00:02 GMT", 0.0),
+            ("Date: Thu, 01 Jan 1970 00:01:00 GMT\r\nX-RateLimit-Reset: 63", 3.0),
+            ("Date: nonsense\r\nRetry-After: Mon, 01 Jan 1990 00:00:07 GMT", 0.0),
+            ("Retry-After: 3", 3.0),
+        ],
+    )
+    def test_dates_are_measured_from_the_date_of_the_response(self, headers: str, seconds: float) -> None:
+        def serve(listener: socket.socket) -> None:
+            with listener.accept()[0] as connection:
+                read_request(connection)
+                connection.sendall(f"HTTP/1.1 429 x\r\nContent-Length: 0\r\n{headers}\r\n\r\n".encode())
+
+        with raw_server(serve) as url:
+            assert failure(url, options()).retry_after == seconds
 
 
 class TestFirstError:

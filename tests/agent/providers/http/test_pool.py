@@ -18,6 +18,7 @@ from support.raw_server import event_stream, raw_server, read_request
 from support.requests import PROMPT, Requesting, authorized, failure, options, post, wait_until
 from support.sse_server import SseServer, cut, hang, pause
 
+from agent.errors import ConfigurationError
 from agent.providers.http import pool as _pool
 from agent.providers.http import transport as _transport
 from agent.providers.http.client import post_sse
@@ -265,6 +266,20 @@ class TestStale:
         assert not error.retryable
 
 
+class TestPort:
+    @pytest.mark.parametrize("port", [0, 65536, 99999])
+    def test_a_port_that_does_not_exist_is_refused(self, port: int) -> None:
+        error = failure(f"http://127.0.0.1:{port}/v1", options(0.0))
+        assert str(port) in str(error)
+        assert not error.retryable
+
+    def test_a_port_of_a_proxy_that_does_not_exist_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HTTP_PROXY", "http://user:secret-word@127.0.0.1:99999")
+        error = failure("http://models.invalid/v1", options(0.0))
+        assert "proxy URL" in str(error)
+        assert "secret-word" not in str(error)
+
+
 class TestProxy:
     def test_a_proxy_of_the_environment_is_used(
         self, sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
@@ -381,6 +396,18 @@ class TestTls:
             error = failure(url.replace("http:", "https:"), options(0.0))
         assert str(error).startswith("tls certificate rejected: ")
         assert not error.retryable
+
+    @pytest.mark.parametrize("variable", ["SSL_CERT_FILE"])
+    @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
+    def test_certificates_that_cannot_be_loaded_name_their_variable_and_file(
+        self, variable: str, content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "company.pem"
+        if content is not None:
+            file.write_bytes(content)
+        monkeypatch.setenv(variable, str(file))
+        with pytest.raises(ConfigurationError, match=f"{variable}.*company.pem"):
+            post("https://127.0.0.1:9/v1", options())
 
     def test_the_certificates_are_read_once_per_process(self, trusted: Path) -> None:
         assert default_transport()._tls() is default_transport()._tls()
