@@ -356,7 +356,7 @@ def message_from_json(data: Mapping[str, Any]) -> Message:
 def usage_to_json(usage: Usage) -> dict[str, Any]:
     """The usage as JSON data."""
     cost = usage.cost
-    return {
+    data: dict[str, Any] = {
         "input": usage.input,
         "output": usage.output,
         "cacheRead": usage.cache_read,
@@ -370,6 +370,21 @@ def usage_to_json(usage: Usage) -> dict[str, Any]:
             "total": cost.total,
         },
     }
+    data |= {name: value for name, value in _details(usage) if value}
+    if cost.server_tools:
+        data["cost"]["serverTools"] = cost.server_tools
+    if cost.is_estimate:
+        data["cost"]["isEstimate"] = True
+    return data
+
+
+def _details(usage: Usage) -> tuple[tuple[str, int], ...]:
+    """The counts that are left out when they are zero, under their JSON names."""
+    return (
+        ("reasoning", usage.reasoning),
+        ("cacheWrite1h", usage.cache_write_1h),
+        ("webSearches", usage.web_searches),
+    )
 
 
 def usage_from_json(data: Mapping[str, Any]) -> Usage:
@@ -378,7 +393,15 @@ def usage_from_json(data: Mapping[str, Any]) -> Usage:
     return Usage(
         *_numbers(data),
         total_tokens=_field(data, "totalTokens", _NUMBER, 0),
-        cost=Cost(*_numbers(cost), total=_field(cost, "total", _NUMBER, 0.0)),
+        cost=Cost(
+            *_numbers(cost),
+            total=_field(cost, "total", _NUMBER, 0.0),
+            server_tools=_field(cost, "serverTools", _NUMBER, 0.0),
+            is_estimate=cost.get("isEstimate") is True,
+        ),
+        reasoning=_field(data, "reasoning", _NUMBER, 0),
+        cache_write_1h=_field(data, "cacheWrite1h", _NUMBER, 0),
+        web_searches=_field(data, "webSearches", _NUMBER, 0),
     )
 
 

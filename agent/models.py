@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.errors import ConfigurationError, UnknownModelError
@@ -179,7 +179,12 @@ def _model(entry: Mapping[str, Any]) -> Model:
         input=("text", "image") if entry["image"] else ("text",),
         context_window=entry["context"],
         max_tokens=entry["output"],
-        cost=None if price is None else ModelCost(*price),
+        cost=None if price is None else replace(ModelCost(*price), tiers=_tiers(entry)),
         thinking_levels=levels,
         compat={"adaptive_thinking": adaptive} if adaptive else None,
     )
+
+
+def _tiers(entry: Mapping[str, Any]) -> tuple[tuple[int, ModelCost], ...]:
+    """The prices of long prompts, with the tokens above which they count."""
+    return tuple((above, ModelCost(*price)) for above, price in entry.get("tiers", ()))

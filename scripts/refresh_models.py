@@ -86,19 +86,47 @@ def _model(name: str, entry: dict[str, Any], oldest: str) -> dict[str, Any] | No
     }
     if entry.get("supports_adaptive_thinking"):
         made["adaptive"] = "always" if entry.get("thinking_always_on") else "optional"
+    if made["price"] is not None and (tiers := _tiers(entry)):
+        made["tiers"] = tiers
     if "deprecation_date" in entry:
         made["until"] = entry["deprecation_date"]
     return made
 
 
-def _price(entry: dict[str, Any]) -> list[float] | None:
-    """Input, output, cache read, cache write; None when the price is not known."""
-    names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
-    if entry.get(names[0]) is None or entry.get(names[1]) is None:
+# The names of the prices there, in the order of the fields of `ModelCost`.
+_PRICES = (
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "cache_read_input_token_cost",
+    "cache_creation_input_token_cost",
+    "cache_creation_input_token_cost_above_1hr",
+)
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+def _price(entry: dict[str, Any], suffix: str = "") -> list[float | None] | None:
+    """Input, output, cache read, cache write, write for an hour; None when input or output is unknown.
+
+    Another unknown one is None, or left out at the end.
+    """
+    found = [entry.get(name + suffix) for name in _PRICES]
+    if found[0] is None or found[1] is None:
         return None
-    write = entry.get("cache_creation_input_token_cost") or entry[names[0]]
-    read = entry.get(names[2], entry[names[0]])
-    return [round(value * 1_000_000, 6) for value in (entry[names[0]], entry[names[1]], read, write)]
+    prices = [None if price is None else round(price * 1_000_000, 6) for price in found]
+    while prices[-1] is None:
+        prices.pop()
+    return prices
+
+
+def _tiers(entry: dict[str, Any]) -> list[list[Any]]:
+    """The prices of long prompts: the tokens above which they count, and the price."""
+    found = []
+    for name in entry:
+        if match := _TIER.fullmatch(name):
+            price = _price(entry, f"_above_{match[1]}k_tokens")
+            if price is not None:
+                found.append([int(match[1]) * 1000, price])
+    return sorted(found)
 
 
 def _levels(provider: str, entry: dict[str, Any]) -> list[str]:

@@ -34,7 +34,7 @@ from agent.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
-from agent.usage import ModelCost, Usage
+from agent.usage import ModelCost, Usage, priced
 
 StopReason = Literal["stop", "length", "toolUse"]
 
@@ -126,6 +126,7 @@ class Decoder(ABC):
         self._had_stop = False
         self._is_stop_new = False
         self._continued = False  # content came after the latest stop reason
+        self._usage: dict[str, Any] | None = None
         self._next_index = 0
         self._calls_by_id: dict[str, OpenCall] = {}  # by the id on the wire
         self._held_calls: list[OpenCall] = []
@@ -143,8 +144,8 @@ class Decoder(ABC):
         """Take in one event of the server; returns the stream events that it means."""
 
     @abstractmethod
-    def usage(self) -> Usage | None:
-        """The tokens that the server reported, priced; None when it reported none."""
+    def usage_of(self, raw: dict[str, Any]) -> Usage:
+        """The tokens in the format's usage object."""
 
     @abstractmethod
     def stop_error(self, word: str) -> str:
@@ -263,6 +264,32 @@ class Decoder(ABC):
         elif has_content:
             self._expect_end(None)
 
+    # --- usage ---
+
+    def count(self, usage: Any) -> None:
+        """Take in a usage object. Counts are totals: each replaces the one before.
+
+        One that is left out, null or zero replaces nothing: some servers send the counts in parts, or end
+        with an object of zeros.
+        """
+        if type(usage) is not dict or not usage:
+            return
+        known = self._usage
+        if known is None or (usage.keys() == known.keys() and all(usage.values())):
+            self._usage = usage  # the usual case, which may come with each event
+        else:
+            self._usage = _merged(known, usage)
+
+    def price(self) -> ModelCost | None:
+        """The price of this response."""
+        return self.cost
+
+    def usage(self) -> Usage | None:
+        """The tokens that the server reported, priced; None when it reported none."""
+        return None if self._usage is None else priced(self.usage_of(self._usage), self.price())
+
+    # --- blocks ---
+
     def new_index(self) -> int:
         """The index of the next block."""
         self._next_index += 1
@@ -370,6 +397,26 @@ def _parse_odd(payload: str | bytes) -> Any:
         return json.loads(payload)
     except (ValueError, RecursionError):
         return None
+
+
+def _merged(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(known)
+    for name, value in given.items():
+        old = known.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            merged[name] = _merged(old, value)
+        elif value or not old:
+            merged[name] = value
+    return merged
+
+
+def split_total(prompt: int, output: int, total: int) -> tuple[int, int]:
+    """The tokens of the prompt and the output; one that the server left out is the rest of the total."""
+    if not prompt:
+        prompt = max(0, total - output)
+    elif not output:
+        output = max(0, total - prompt)
+    return prompt, output
 
 
 def _is_done_mark(payload: str | bytes) -> bool:

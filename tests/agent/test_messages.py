@@ -55,8 +55,8 @@ assistant_blocks = st.lists(
     | st.builds(ServerContent, text, text, optional),
     max_size=4,
 )
-costs = st.builds(Cost, dollars, dollars, dollars, dollars, dollars)
-usages = st.builds(Usage, count, count, count, count, count, costs)
+costs = st.builds(Cost, dollars, dollars, dollars, dollars, dollars, dollars, st.booleans())
+usages = st.builds(Usage, count, count, count, count, count, costs, count, count, count)
 reasons = st.sampled_from(["stop", "length", "toolUse", "error", "aborted"])
 messages = (
     st.builds(UserMessage, text | user_blocks, moment)
@@ -89,7 +89,7 @@ FULL: list[Message] = [
         "anthropic-messages",
         "anthropic",
         "claude",
-        Usage(1, 2, 3, 4, 10, Cost(0.1, 0.2, 0.3, 0.4, 1.0)),
+        Usage(1, 2, 3, 4, 10, Cost(0.1, 0.2, 0.3, 0.4, 1.0, 0.5, True), 1, 2, 3),
         "toolUse",
         "an error",
         "resp_1",
@@ -155,7 +155,18 @@ def test_the_wire_names_are_camel_case() -> None:
             "cacheRead": 3,
             "cacheWrite": 4,
             "totalTokens": 10,
-            "cost": {"input": 0.1, "output": 0.2, "cacheRead": 0.3, "cacheWrite": 0.4, "total": 1.0},
+            "cost": {
+                "input": 0.1,
+                "output": 0.2,
+                "cacheRead": 0.3,
+                "cacheWrite": 0.4,
+                "total": 1.0,
+                "serverTools": 0.5,
+                "isEstimate": True,
+            },
+            "reasoning": 1,
+            "cacheWrite1h": 2,
+            "webSearches": 3,
         },
         "stopReason": "toolUse",
         "responseId": "resp_1",

@@ -70,8 +70,15 @@ def test_a_listed_model_is_found_with_all_that_is_known_of_it() -> None:
     assert (model.id, model.api, model.provider) == ("claude-sonnet-4-5", "anthropic-messages", "anthropic")
     assert model.reasoning
     assert model.supports_images
-    assert model.cost == ModelCost(3.0, 15.0, 0.3, 3.75)
+    assert model.cost == ModelCost(3.0, 15.0, 0.3, 3.75, 6.0)
     assert model.base_url == ""
+
+
+def test_the_price_of_long_prompts_is_known() -> None:
+    cost = get_model("google/gemini-2.5-pro").cost
+    assert cost is not None
+    assert cost.tiers == ((200_000, ModelCost(2.5, 15.0, 0.25)),)
+    assert cost.cache_write is None
 
 
 @pytest.mark.parametrize("provider", [name for name, entry in PROVIDERS.items() if entry.any_id])

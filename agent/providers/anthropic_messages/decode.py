@@ -25,19 +25,13 @@ from agent.stream import (
     ThinkingEnd,
     ThinkingStart,
 )
-from agent.usage import ModelCost, Usage, priced
+from agent.usage import ModelCost, Usage
 
 _REFUSALS: Mapping[str, str] = {
     "refusal": "the model refused to answer (stop_reason refusal)",
     "sensitive": "the provider's content filter stopped the answer (stop_reason sensitive)",
 }
 
-_USAGE_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
 _KINDS = {"text": "text", "thinking": "thinking", "redacted_thinking": "redacted", "tool_use": "tool"}
 
 
@@ -97,7 +91,6 @@ class AnthropicDecoder(Decoder):
     ) -> None:
         super().__init__(cost, names, expect_end)
         self._refusal: dict[str, Any] = {}
-        self._usage: dict[str, int] = {}
         self._open: dict[int, _Block] = {}  # by the server's index
         self._latest = 0  # the server's index of the block opened last
 
@@ -131,7 +124,7 @@ class AnthropicDecoder(Decoder):
         return ()
 
     def _message(self, message: dict[str, Any]) -> list[StreamEvent]:
-        self._count(message.get("usage"))
+        self.count(message.get("usage"))
         events: list[StreamEvent] = []
         self.start(message.get("id"), message.get("model"), events)
         return events
@@ -146,7 +139,7 @@ class AnthropicDecoder(Decoder):
         return events
 
     def _message_delta(self, delta: dict[str, Any], usage: Any) -> None:
-        self._count(usage)
+        self.count(usage)
         if word := as_text(delta.get("stop_reason")):
             self.stop(word)
             self._refusal = as_object(delta.get("stop_details"))
@@ -257,16 +250,8 @@ class AnthropicDecoder(Decoder):
 
     # --- usage and the end ---
 
-    def _count(self, usage: Any) -> None:
-        """Take in counts. They are totals: each replaces the one before; one that is left out stays."""
-        given = as_object(usage)
-        self._usage |= {name: as_count(given[name]) for name in _USAGE_FIELDS if given.get(name) is not None}
-
-    def usage(self) -> Usage | None:
-        if not self._usage:
-            return None
-        input, output, read, written = (self._usage.get(name, 0) for name in _USAGE_FIELDS)
-        return priced(Usage(input, output, read, written), self.cost)
+    def usage_of(self, raw: dict[str, Any]) -> Usage:
+        return usage_of(raw)
 
     def close_blocks(self, events: list[StreamEvent], whole: bool) -> None:
         if whole:
@@ -277,6 +262,42 @@ class AnthropicDecoder(Decoder):
         text = _REFUSALS.get(normalized(word), f"the provider stopped with stop_reason {word!r}")
         details = [as_text(self._refusal.get(name)) for name in ("category", "explanation")]
         return ": ".join([text, *filter(None, details)])
+
+
+def usage_of(raw: dict[str, Any]) -> Usage:
+    """The usage of a response. The server counts cached tokens apart from the input."""
+    input, output, read, written, hour = _counts(raw)
+    # The requests that summarise the history on the server are billed and not part of the counts.
+    for iteration in map(as_object, as_list(raw.get("iterations"))):
+        if iteration.get("type") == "compaction":
+            more = _counts(iteration)
+            input, output, read = input + more[0], output + more[1], read + more[2]
+            written, hour = written + more[3], hour + more[4]
+    details = as_object(raw.get("output_tokens_details"))
+    reasoning = as_count(details.get("reasoning_tokens")) or as_count(details.get("thinking_tokens"))
+    searches = as_count(as_object(raw.get("server_tool_use")).get("web_search_requests"))
+    return Usage(
+        input,
+        output,
+        read,
+        written,
+        reasoning=min(reasoning, output),
+        cache_write_1h=hour,
+        web_searches=searches,
+    )
+
+
+def _counts(raw: dict[str, Any]) -> tuple[int, int, int, int, int]:
+    """Input, output, read from the cache, written to it, and how much of that for an hour."""
+    by_time = as_object(raw.get("cache_creation"))
+    short, hour = (as_count(by_time.get(f"ephemeral_{time}_input_tokens")) for time in ("5m", "1h"))
+    return (
+        as_count(raw.get("input_tokens")),
+        as_count(raw.get("output_tokens")),
+        as_count(raw.get("cache_read_input_tokens")),
+        max(as_count(raw.get("cache_creation_input_tokens")), short + hour),
+        hour,
+    )
 
 
 def _server_content(block: _Block) -> ServerContent:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from agent.messages import ServerContent
-from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized
+from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized, split_total
 from agent.providers.history_transform import to_json_text
 from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text, first_object
 from agent.stream import ServerBlock, StreamEvent, TextDelta
-from agent.usage import ModelCost, Usage, priced
+from agent.usage import ModelCost, Usage
 
 # What other finish reasons mean, as `normalized` writes them. The error text quotes the reason: by the word
 # MALFORMED `agent.retry` knows that asking again may help.
@@ -75,7 +75,6 @@ class GeminiDecoder(Decoder):
     ) -> None:
         super().__init__(cost, names, expect_end)
         self._finish_message = ""
-        self._usage: dict[str, Any] | None = None
         self._calls: dict[str, OpenCall] = {}  # by id
 
     @classmethod
@@ -89,16 +88,14 @@ class GeminiDecoder(Decoder):
 
     def feed(self, event: dict[str, Any]) -> list[StreamEvent]:
         events: list[StreamEvent] = []
-        usage = event.get("usageMetadata")
-        if usage and type(usage) is dict:
-            self._usage = usage
+        self.count(event.get("usageMetadata"))
         if "error" in event or "promptFeedback" in event:
             self.failure = error_text(event) or _prompt_block(event)
             if self.failure:
                 self.is_over = True
                 return events
         candidates = event.get("candidates")
-        if candidates or event.get("responseId"):
+        if not self.has_started and (candidates or event.get("responseId")):
             model = as_text(event.get("modelVersion")).removeprefix("models/")
             self.start(event.get("responseId"), model, events)
         candidate = first_object(candidates)
@@ -182,8 +179,8 @@ class GeminiDecoder(Decoder):
 
     # --- usage and the end ---
 
-    def usage(self) -> Usage | None:
-        return None if self._usage is None else priced(usage_of(self._usage), self.cost)
+    def usage_of(self, raw: dict[str, Any]) -> Usage:
+        return usage_of(raw)
 
     def stop_error(self, word: str) -> str:
         meaning = _FAILURES.get(normalized(word), "the provider stopped the answer")
@@ -192,10 +189,11 @@ class GeminiDecoder(Decoder):
 
 def usage_of(raw: dict[str, Any]) -> Usage:
     """The usage in a chunk. Cached tokens are taken out of the input, thoughts are part of the output."""
-    cached = as_count(raw.get("cachedContentTokenCount"))
+    total, thoughts = as_count(raw.get("totalTokenCount")), as_count(raw.get("thoughtsTokenCount"))
     prompt = as_count(raw.get("promptTokenCount")) + as_count(raw.get("toolUsePromptTokenCount"))
-    output = as_count(raw.get("candidatesTokenCount")) + as_count(raw.get("thoughtsTokenCount"))
-    return Usage(max(0, prompt - cached), output, cached, 0, as_count(raw.get("totalTokenCount")))
+    prompt, output = split_total(prompt, as_count(raw.get("candidatesTokenCount")) + thoughts, total)
+    cached = min(as_count(raw.get("cachedContentTokenCount")), prompt)
+    return Usage(prompt - cached, output, cached, 0, total, reasoning=thoughts)
 
 
 def _prompt_block(event: dict[str, Any]) -> str:

@@ -6,16 +6,17 @@ calls are interleaved, ids come late or never.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent.partial_json import parse_arguments
-from agent.providers.decoder import Decoder, OpenCall, normalized
+from agent.providers.decoder import Decoder, OpenCall, normalized, split_total
 from agent.providers.history_transform import to_json_text
 from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text, first_object
 from agent.providers.openai_completions.object_scan import ObjectScan
 from agent.stream import StreamEvent, TextDelta, ToolCallDelta
-from agent.usage import Cost, ModelCost, Usage, priced
+from agent.usage import Cost, ModelCost, Usage
 
 # Where servers put reasoning, in order of preference: some send the same text in two of them.
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
@@ -101,7 +102,6 @@ class CompletionsDecoder(Decoder):
         expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         super().__init__(cost, names, expect_end)
-        self._usage: dict[str, Any] | None = None
         self.calls: list[_Call] = []
         self._by_index: dict[int | str, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -128,10 +128,10 @@ class CompletionsDecoder(Decoder):
                 self.is_over = True
                 return events
         usage = event.get("usage")
-        if usage and isinstance(usage, dict):
-            self._usage = usage
+        if usage:
+            self.count(usage)
         choices = event.get("choices")
-        if choices or event.get("id"):
+        if not self.has_started and (choices or event.get("id")):
             self.start(event.get("id"), event.get("model"), events)
         if not choices:
             # By the protocol this chunk is the last one before [DONE], which some servers forget.
@@ -146,8 +146,8 @@ class CompletionsDecoder(Decoder):
         word = choice.get("finish_reason")
         if word:
             self.stop(str(word))
-        if "usage" in choice and isinstance(choice["usage"], dict):
-            self._usage = choice["usage"]
+        if "usage" in choice:
+            self.count(choice["usage"])
         return events
 
     def _delta(self, delta: dict[str, Any], events: list[StreamEvent]) -> None:
@@ -301,26 +301,74 @@ class CompletionsDecoder(Decoder):
             return f"the provider stopped with finish_reason {word!r}"
         return f"{meaning} (finish_reason {word})"
 
-    def usage(self) -> Usage | None:
-        return None if self._usage is None else priced(usage_of(self._usage), self.cost)
+    def usage_of(self, raw: dict[str, Any]) -> Usage:
+        return usage_of(raw)
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
-    """The usage in a chunk. Cached tokens are taken out of the input; a total in dollars is kept as cost."""
-    details = as_object(raw.get("prompt_tokens_details"))
-    prompt, completion = as_count(raw.get("prompt_tokens")), as_count(raw.get("completion_tokens"))
-    cached = as_count(details.get("cached_tokens")) or as_count(raw.get("prompt_cache_hit_tokens"))
-    written = as_count(details.get("cache_write_tokens"))
-    read = max(0, cached - written)
-    reasoning = as_count(as_object(raw.get("completion_tokens_details")).get("reasoning_tokens"))
+    """The usage in a chunk, in the names of OpenAI and of the servers that imitate it.
+
+    Cached tokens are taken out of the input. What a server says that the request cost is kept.
+    """
+    total = as_count(raw.get("total_tokens"))
+    prompt = as_count(raw.get("prompt_tokens")) or as_count(raw.get("input_tokens"))
+    completion = as_count(raw.get("completion_tokens")) or as_count(raw.get("output_tokens"))
+    details = as_object(raw.get("completion_tokens_details"))
+    reasoning = as_count(details.get("reasoning_tokens")) or as_count(raw.get("reasoning_tokens"))
     # Most servers count reasoning among the completion tokens; the total shows when one does not.
-    if as_count(raw.get("total_tokens")) == prompt + completion + reasoning:
+    if reasoning and total == prompt + completion + reasoning:
         completion += reasoning
+    prompt, completion = split_total(prompt, completion, total)
+    read, written, hour = _cached(raw)
     fresh = max(0, prompt - read - written)
-    # OpenRouter reports what the request cost, in dollars.
-    dollars = raw.get("cost")
-    cost = Cost(total=dollars) if isinstance(dollars, float) and dollars > 0 else Cost()
-    return Usage(fresh, completion, read, written, fresh + completion + read + written, cost)
+    return Usage(
+        fresh,
+        completion,
+        read,
+        written,
+        fresh + completion + read + written,
+        _stated_cost(raw),
+        reasoning=min(reasoning, completion),
+        cache_write_1h=min(hour, written),
+        web_searches=as_count(as_object(raw.get("server_tool_use")).get("web_search_requests")),
+    )
+
+
+def _cached(raw: dict[str, Any]) -> tuple[int, int, int]:
+    """The tokens read from the cache, written to it, and how many of those for an hour."""
+    details = as_object(raw.get("prompt_tokens_details")) or as_object(raw.get("input_tokens_details"))
+    cached = (
+        as_count(details.get("cached_tokens"))
+        or as_count(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
+        or as_count(raw.get("cached_tokens"))  # Kimi
+        or as_count(raw.get("cache_read_input_tokens"))  # LiteLLM, for models of Anthropic
+    )
+    by_time = as_object(details.get("cache_creation_token_details"))
+    hour = as_count(by_time.get("ephemeral_1h_input_tokens"))
+    if written := as_count(details.get("cache_write_tokens")):  # these are among the cached ones
+        return max(0, cached - written), written, hour
+    written = as_count(details.get("cache_creation_tokens")) or as_count(
+        raw.get("cache_creation_input_tokens")
+    )
+    return cached, written, hour
+
+
+def _stated_cost(raw: dict[str, Any]) -> Cost:
+    """What OpenRouter says that the request cost, in dollars.
+
+    With a provider key of one's own (`is_byok`) that is OpenRouter's fee; the provider's share comes on top.
+    """
+    fee = _dollars(raw.get("cost"))
+    if raw.get("is_byok") is not True:
+        return Cost(total=fee)
+    share = _dollars(as_object(raw.get("cost_details")).get("upstream_inference_cost"))
+    return Cost(total=round(fee + share, 12), is_estimate=bool(fee) and not share)
+
+
+def _dollars(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < math.inf else 0.0
 
 
 first_error = CompletionsDecoder.first_error

@@ -8,11 +8,12 @@ the deltas or the whole item are understood as long as one of them comes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agent.messages import ServerContent
 from agent.partial_json import parse_arguments
-from agent.providers.decoder import Decoder, OpenCall, normalized
+from agent.providers.decoder import Decoder, OpenCall, normalized, split_total
 from agent.providers.history_transform import to_json_text
 from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text
 from agent.providers.openai_responses.messages import joined_id, text_signature
@@ -26,7 +27,7 @@ from agent.stream import (
     ThinkingEnd,
     ThinkingStart,
 )
-from agent.usage import ModelCost, Usage, priced
+from agent.usage import ModelCost, Usage
 
 # What the service tiers cost, compared with the listed price.
 _TIER_FACTORS = {"flex": 0.5, "priority": 2.0}
@@ -127,10 +128,11 @@ class ResponsesDecoder(Decoder):
         expect_end: Callable[[float | None], object] | None = None,
     ) -> None:
         super().__init__(cost, names, expect_end)
-        self._usage: Usage | None = None
+        self._tier = ""
         self._items: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
         self._by_id: dict[str, _Item] = {}
+        self._searches = 0  # that the server ran
         self._handlers: Mapping[str, Callable[[dict[str, Any]], list[StreamEvent]]] = {
             "response.created": self._start,
             "response.in_progress": self._start,
@@ -191,7 +193,8 @@ class ResponsesDecoder(Decoder):
     def _finished(self, event: dict[str, Any]) -> list[StreamEvent]:
         self.is_over = True
         response = as_object(event.get("response"))
-        self._count(response)
+        self.count(response.get("usage"))
+        self._tier = as_text(response.get("service_tier"))
         word = as_text(response.get("status")) or as_text(event.get("type")).removeprefix("response.")
         status = normalized(word)
         if status in ("failed", "cancelled", "canceled"):
@@ -217,13 +220,12 @@ class ResponsesDecoder(Decoder):
                 events += self._item_done(event)
         return events
 
-    def _count(self, response: dict[str, Any]) -> None:
-        raw = response.get("usage")
-        if raw and isinstance(raw, dict):
-            self._usage = priced(usage_of(raw), _at_tier(self.cost, response.get("service_tier")))
+    def price(self) -> ModelCost | None:
+        factor = _TIER_FACTORS.get(self._tier)
+        return self.cost if self.cost is None or factor is None else self.cost.times(factor)
 
-    def usage(self) -> Usage | None:
-        return self._usage
+    def usage_of(self, raw: dict[str, Any]) -> Usage:
+        return replace(usage_of(raw), web_searches=self._searches)
 
     def stop_error(self, word: str) -> str:
         return f"the provider ended the response as {word}"
@@ -365,6 +367,7 @@ class ResponsesDecoder(Decoder):
             case "call":
                 self._end_call(item, data, events)
             case _:
+                self._searches += _is_search(data)
                 block = ServerContent(as_text(data.get("type")), to_json_text(data))
                 events.append(ServerBlock(item.index, block))
 
@@ -379,6 +382,12 @@ class ResponsesDecoder(Decoder):
         else:
             arguments, problem = parse_arguments(whole)
             self.end_call(call, events, None if problem else arguments)
+
+
+def _is_search(data: dict[str, Any]) -> bool:
+    """True for a search of the web; opening a page and finding text in it have the same type."""
+    action = as_text(as_object(data.get("action")).get("type"))
+    return data.get("type") == "web_search_call" and action in ("", "search")
 
 
 def _text_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
@@ -424,17 +433,13 @@ def _joined(parts: Any, separator: str, *fields: str) -> str:
 def usage_of(raw: dict[str, Any]) -> Usage:
     """The usage of a response. Tokens read from the cache and written to it are taken out of the input."""
     details = as_object(raw.get("input_tokens_details"))
-    read, written = as_count(details.get("cached_tokens")), as_count(details.get("cache_write_tokens"))
-    fresh = max(0, as_count(raw.get("input_tokens")) - read - written)
-    return Usage(fresh, as_count(raw.get("output_tokens")), read, written, as_count(raw.get("total_tokens")))
-
-
-def _at_tier(cost: ModelCost | None, tier: Any) -> ModelCost | None:
-    factor = _TIER_FACTORS.get(as_text(tier))
-    if cost is None or factor is None:
-        return cost
-    prices = (cost.input, cost.output, cost.cache_read, cost.cache_write)
-    return ModelCost(*(price * factor for price in prices))
+    total = as_count(raw.get("total_tokens"))
+    prompt = as_count(raw.get("input_tokens"))
+    prompt, output = split_total(prompt, as_count(raw.get("output_tokens")), total)
+    read = min(as_count(details.get("cached_tokens")), prompt)
+    written = min(as_count(details.get("cache_write_tokens")), prompt - read)
+    reasoning = as_count(as_object(raw.get("output_tokens_details")).get("reasoning_tokens"))
+    return Usage(prompt - read - written, output, read, written, total, reasoning=min(reasoning, output))
 
 
 first_error = ResponsesDecoder.first_error

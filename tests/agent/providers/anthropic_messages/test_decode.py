@@ -369,8 +369,8 @@ def test_no_usage_is_unknown() -> None:
 
 
 def test_usage_is_priced() -> None:
-    usage = decoded(start(input_tokens=1_000_000), MD("end_turn", 0), ME, cost=ModelCost(3.0, 4.0)).usage
-    assert usage.cost.total == 3.0
+    events = (start(input_tokens=1_000_000), MD("end_turn", 1_000_000), ME)
+    assert decoded(*events, cost=ModelCost(3.0, 4.0)).usage.cost.total == 7.0
 
 
 # --- odd servers ---
@@ -457,3 +457,64 @@ def test_a_delta_costs_one_event_and_no_more() -> None:
     many = [MS, TU(0, "t", "write"), *(JD(0, "x" * 10) for _ in range(500)), CS(0), MD("max_tokens"), ME]
     events = list(decode(p for e in many for p in payloads_of(e)))
     assert len(events) == 500 + 4
+
+
+# --- what it costs ---
+
+PRICE = ModelCost(3.0, 15.0, 0.3, 3.75)
+MILLION = 1_000_000
+
+
+def usage_from(**counts: Any) -> Usage:
+    return decoded(start(input_tokens=0, output_tokens=0), MD("end_turn", 0, **counts), ME, cost=PRICE).usage
+
+
+def test_cache_writes_for_an_hour_have_their_price() -> None:
+    """Z02"""
+    by_time = {"ephemeral_1h_input_tokens": MILLION, "ephemeral_5m_input_tokens": 0}
+    usage = usage_from(cache_creation_input_tokens=MILLION, cache_creation=by_time)
+    assert (usage.cache_write, usage.cache_write_1h, usage.cost.total) == (MILLION, MILLION, 6.0)
+    by_time["ephemeral_5m_input_tokens"] = MILLION
+    usage = usage_from(cache_creation_input_tokens=2 * MILLION, cache_creation=by_time)
+    assert (usage.cache_write_1h, usage.cost.total) == (MILLION, 9.75)
+
+
+def test_cache_writes_that_are_only_split_are_counted() -> None:
+    """Z02"""
+    usage = usage_from(cache_creation={"ephemeral_1h_input_tokens": 7, "ephemeral_5m_input_tokens": 5})
+    assert (usage.cache_write, usage.cache_write_1h) == (12, 7)
+
+
+def test_the_split_of_cache_writes_stays_when_the_end_repeats_only_the_sum() -> None:
+    """Z02"""
+    begun = start(cache_creation_input_tokens=7, cache_creation={"ephemeral_1h_input_tokens": 7})
+    usage = decoded(begun, MD("end_turn", 5, cache_creation_input_tokens=7), ME).usage
+    assert (usage.cache_write, usage.cache_write_1h) == (7, 7)
+
+
+def test_searches_of_the_server_are_counted_and_priced() -> None:
+    usage = usage_from(server_tool_use={"web_search_requests": 100, "web_fetch_requests": 3})
+    assert (usage.web_searches, usage.cost.total) == (100, 1.0)
+
+
+def test_a_compaction_on_the_server_is_billed() -> None:
+    iterations = [
+        {"type": "compaction", "input_tokens": 100, "output_tokens": 20},
+        {"type": "message", "input_tokens": 10, "output_tokens": 5},
+        None,
+    ]
+    usage = usage_from(input_tokens=10, output_tokens=5, iterations=iterations)
+    assert (usage.input, usage.output) == (110, 25)
+
+
+@pytest.mark.parametrize("end", [{"input_tokens": 0}, {"input_tokens": None}, {}])
+def test_a_zero_at_the_end_does_not_undo_a_count(end: dict[str, Any]) -> None:
+    assert decoded(MS, TB(0), TD(0, "x"), MD("end_turn", 0, **end), ME).usage == Usage(10, 1)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"cache_creation": 7}, {"server_tool_use": []}, {"iterations": {}}, {"output_tokens_details": "x"}],
+)
+def test_counts_of_another_type_are_zero(odd: dict[str, Any]) -> None:
+    assert usage_from(input_tokens=5, **odd).total_tokens == 5

@@ -657,7 +657,7 @@ def test_a_refusal_ends_the_run_with_its_reason(sse_server: SseServer) -> None:
 
 
 def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
-    sse_server.play(MS, TB(0), TD(0, "x"), CS(0), MD("end_turn", 0, input_tokens=1_000_000), ME)
+    sse_server.play(MS, TB(0), TD(0, "x"), CS(0), MD("end_turn", 1_000_000, input_tokens=1_000_000), ME)
     model: Model = replace(get_model("anthropic/claude-sonnet-4-5"), base_url=sse_server.url)
-    assert asked(sse_server, model=model).usage.cost.total == 3.0
+    assert asked(sse_server, model=model).usage.cost.total == 18.0
     assert model.api == API

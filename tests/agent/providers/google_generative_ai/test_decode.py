@@ -365,7 +365,7 @@ def test_cached_tokens_leave_the_input_and_thoughts_join_the_output() -> None:
         "thoughtsTokenCount": 5,
         "totalTokenCount": 112,
     }
-    assert usage_of(raw) == Usage(40, 12, 60, 0, 112)
+    assert usage_of(raw) == Usage(40, 12, 60, 0, 112, reasoning=5)
 
 
 def test_what_the_servers_tools_put_in_is_input() -> None:
@@ -442,3 +442,22 @@ def test_sources_of_another_type_are_none(odd: Any) -> None:
 def candidate_with(fields: dict[str, Any], text: str = "") -> str:
     parts = [{"text": text}] if text else []
     return json.dumps({"candidates": [{"content": {"parts": parts}} | fields]})
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"promptTokenCount": 5, "totalTokenCount": 8}, Usage(5, 3, total_tokens=8)),
+        ({"candidatesTokenCount": 3, "totalTokenCount": 8}, Usage(5, 3, total_tokens=8)),
+        ({"promptTokenCount": 5, "cachedContentTokenCount": 9}, Usage(0, 0, 5)),
+        ({"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}, Usage()),
+    ],
+)
+def test_partial_counts_are_completed_from_the_total(counts: dict[str, int], expected: Usage) -> None:
+    assert usage_of(counts) == expected
+
+
+@pytest.mark.parametrize("last", [{"promptTokenCount": 0, "candidatesTokenCount": 0}, {}, None, 7])
+def test_an_empty_usage_at_the_end_does_not_undo_an_earlier_one(last: Any) -> None:
+    chunks = G([{"text": "a"}], usageMetadata=USAGE), G([{"text": "b"}], "STOP", usageMetadata=last)
+    assert message_of(*chunks).usage == usage_of(USAGE)

@@ -23,7 +23,7 @@ from agent.stream import (
     ToolCallStart,
     build_message,
 )
-from agent.usage import ModelCost, Usage
+from agent.usage import Cost, ModelCost, Usage
 
 MODEL = Model("m", "openai-completions", "local")
 DONE = "[DONE]"
@@ -558,7 +558,7 @@ def test_reasoning_tokens_are_added_only_where_the_total_has_them(total: int | N
     usage = usage_from(
         prompt_tokens=110, completion_tokens=20, total_tokens=total, completion_tokens_details=details
     )
-    assert usage == Usage(110, output, total_tokens=110 + output)
+    assert usage == Usage(110, output, total_tokens=110 + output, reasoning=20)
 
 
 def test_usage_may_stand_in_the_choice() -> None:
@@ -671,3 +671,93 @@ def test_annotations_are_kept_with_their_text(late: bool) -> None:
     message = message_of(*map(chunk, deltas), chunk({}, "stop"), DONE)
     assert message.content[0] == TextContent("x", None, (citation,))
     assert message.sources == (Source("A", "https://a.b"),)
+
+
+# --- other counters ---
+
+
+def test_an_own_key_at_openrouter_costs_the_fee_and_the_providers_share() -> None:
+    """Z03"""
+    byok = {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}
+    assert usage_from(prompt_tokens=1, cost=0.0018, **byok).cost == Cost(total=0.0378)
+    assert usage_from(prompt_tokens=1, cost=0, **byok).cost == Cost(total=0.036)
+
+
+def test_without_an_own_key_the_providers_share_is_part_of_the_cost() -> None:
+    """Z03"""
+    details = {"upstream_inference_cost": 0.03}
+    assert usage_from(prompt_tokens=1, cost=0.04, is_byok=False, cost_details=details).cost.total == 0.04
+
+
+def test_an_own_key_without_the_providers_share_is_an_estimate() -> None:
+    """Z03"""
+    assert usage_from(prompt_tokens=1, cost=0.0018, is_byok=True).cost == Cost(total=0.0018, is_estimate=True)
+
+
+@pytest.mark.parametrize("cost", [2, 2.0])
+def test_a_cost_in_whole_dollars_is_a_cost(cost: float) -> None:
+    assert usage_from(prompt_tokens=1, cost=cost).cost.total == 2.0
+
+
+@pytest.mark.parametrize("cost", [None, True, "0.1", -1, 0, 1e400, [], {}])
+def test_a_cost_that_is_none_leaves_the_price_of_the_model(cost: Any) -> None:
+    payloads = chunk({"content": "x"}, "stop"), usage_chunk(prompt_tokens=1_000_000, cost=cost)
+    assert message_of(*payloads, cost=ModelCost(2.0, 8.0)).usage.cost.total == 2.0
+
+
+def test_kimis_cached_tokens_are_taken_out_of_the_input() -> None:
+    """Z15"""
+    usage = usage_from(prompt_tokens=19, completion_tokens=13, total_tokens=32, cached_tokens=12)
+    assert usage == Usage(7, 13, 12, 0, 32)
+
+
+def test_litellms_cache_of_anthropic_is_counted() -> None:
+    """Z15"""
+    details = {"cached_tokens": 10, "cache_creation_tokens": 20, "cache_creation_token_details": HOUR}
+    usage = usage_from(prompt_tokens=100, prompt_tokens_details=details, cache_creation_input_tokens=20)
+    assert usage == Usage(70, 0, 10, 20, 100, cache_write_1h=15)
+
+
+HOUR = {"ephemeral_1h_input_tokens": 15, "ephemeral_5m_input_tokens": 5}
+
+
+def test_counts_in_the_names_of_other_formats_are_read() -> None:
+    assert usage_from(input_tokens=5, output_tokens=3) == Usage(5, 3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"prompt_tokens": 5, "total_tokens": 8}, Usage(5, 3)),
+        ({"completion_tokens": 3, "total_tokens": 8}, Usage(5, 3)),
+        ({"total_tokens": 8}, Usage(8)),
+        ({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 0}, Usage(5, 3)),
+        ({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 99}, Usage(5, 3)),
+        ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, Usage()),
+        ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}}, Usage(0, 0, 9)),
+    ],
+)
+def test_partial_counts_are_completed_from_the_total(counts: dict[str, int], expected: Usage) -> None:
+    assert usage_from(**counts) == expected
+
+
+ZEROS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+
+
+@pytest.mark.parametrize("last", [ZEROS, dict.fromkeys(ZEROS), {}, None, [], 7])
+def test_an_empty_usage_at_the_end_does_not_undo_an_earlier_one(last: Any) -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+    payloads = chunk({"content": "x"}, usage=usage), chunk({}, "stop", usage=last), DONE
+    assert message_of(*payloads).usage == Usage(5, 3)
+
+
+def test_counts_that_come_in_parts_are_put_together() -> None:
+    parts = [{"prompt_tokens": 5}, {"completion_tokens": 3}, {"prompt_tokens_details": {"cached_tokens": 2}}]
+    payloads = [chunk({"content": "x"}, usage=part) for part in parts]
+    assert message_of(*payloads, chunk({}, "stop"), DONE).usage == Usage(3, 3, 2)
+
+
+def test_a_usage_that_is_sent_twice_counts_once() -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 3}
+    payloads = chunk({"content": "x"}, "stop", usage=usage), usage_chunk(**usage), DONE
+    assert message_of(*payloads).usage == Usage(5, 3)

@@ -544,7 +544,7 @@ def test_cached_tokens_are_counted_once() -> None:
         "output_tokens_details": {"reasoning_tokens": 20},
         "total_tokens": 12958,
     }
-    assert message_of(*HELLO[:-1], ended(usage=usage)).usage == Usage(2049, 29, 10880, 0, 12958)
+    assert message_of(*HELLO[:-1], ended(usage=usage)).usage == Usage(2049, 29, 10880, 0, 12958, reasoning=20)
 
 
 def test_tokens_written_to_the_cache_are_no_plain_input() -> None:
@@ -628,3 +628,26 @@ def test_whole_calls_without_place_and_item_id_stay_apart() -> None:
     calls = [{"type": "function_call", "call_id": f"c{n}", "name": "ls", "arguments": "{}"} for n in range(2)]
     events = [json.dumps({"type": "response.output_item.done", "item": call}) for call in calls]
     assert len(message_of(created(), *events, ended()).tool_calls) == 2
+
+
+def test_searches_of_the_server_are_counted_and_priced() -> None:
+    searches = [{"type": "web_search_call", "id": f"ws_{n}", "action": {"type": "search"}} for n in range(3)]
+    page = {"type": "web_search_call", "id": "ws_9", "action": {"type": "open_page"}}
+    items = [done(place, **item) for place, item in enumerate([*searches, page])]
+    end = ended(usage={"input_tokens": 1_000_000}, output=[*searches, page])
+    usage = message_of(created(), *items, end, cost=ModelCost(3.0, 4.0)).usage
+    assert usage.web_searches == 3
+    assert usage.cost.total == 3.03
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"input_tokens": 5, "total_tokens": 8}, Usage(5, 3, total_tokens=8)),
+        ({"output_tokens": 3, "total_tokens": 8}, Usage(5, 3, total_tokens=8)),
+        ({"input_tokens": 5, "input_tokens_details": {"cached_tokens": 9}}, Usage(0, 0, 5)),
+        ({"output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 9}}, Usage(0, 5, reasoning=5)),
+    ],
+)
+def test_counts_that_contradict_each_other_stay_plausible(counts: dict[str, Any], expected: Usage) -> None:
+    assert message_of(*HELLO[:-1], ended(usage=counts)).usage == expected
