@@ -694,7 +694,7 @@ class Agent:
         """
         try:
             if self._worker is None:
-                self._worker = Worker(self, f"agent-worker-{self.name}")
+                self._worker = Worker(f"agent-worker-{self.name}")
             if self._active is None:
                 self._activate(job, self._worker)
             else:

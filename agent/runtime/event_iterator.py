@@ -36,10 +36,11 @@ class EventIterator:
         self._can_wait = can_wait
         self._cancel = CancelToken()
         self._events: SimpleQueue[Event | None] = SimpleQueue()
-        self._ended = False
+        self._ended = True
         self._unsubscribe = subscribe(self._events.put)
         try:
             self.run: Run = start(self._cancel)
+            self._ended = False
         except BaseException:
             self._end()
             self._cancel.cancel("aborted")

@@ -93,7 +93,7 @@ class QueuedSubscriber:
     def _start(self) -> Worker | None:
         """Start the thread; None when there is none to be had, and the next event tries again."""
         try:
-            self._worker = Worker(self, f"agent-subscriber-{self._name}")
+            self._worker = Worker(f"agent-subscriber-{self._name}")
         except RuntimeError as error:
             logger.warning("a subscriber has no thread (%s); its events are dropped until it gets one", error)
         return self._worker

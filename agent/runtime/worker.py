@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
+from types import FrameType
 
 _Jobs = SimpleQueue[Callable[[], object] | None]
 
 
 class Worker:
-    """A daemon thread and its queue of jobs. The thread ends after `stop`, or once `owner` is collected.
+    """A daemon thread and its queue of jobs. The thread ends after `stop`, or once this object is collected.
 
     Raises RuntimeError when the system gives out no more threads.
 
@@ -21,13 +23,13 @@ class Worker:
 
     __slots__ = ("_jobs", "_thread")
 
-    def __init__(self, owner: object, name: str) -> None:
+    def __init__(self, name: str) -> None:
         self._jobs: _Jobs = SimpleQueue()
         self._thread = threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True)
         try:
-            weakref.finalize(owner, self._jobs.put, None).atexit = False  # at exit the daemon just ends
-            self._thread.start()
-        except BaseException:  # a Ctrl-C while the thread starts
+            with _interrupts_deferred():
+                self._thread.start()
+        except BaseException:
             self.stop()
             raise
 
@@ -47,6 +49,11 @@ class Worker:
         """True on the worker's own thread."""
         return threading.current_thread() is self._thread
 
+    def __del__(self) -> None:
+        jobs: _Jobs | None = getattr(self, "_jobs", None)
+        if jobs is not None:
+            jobs.put(None)
+
 
 def _work(jobs: _Jobs) -> None:
     while True:
@@ -55,3 +62,28 @@ def _work(jobs: _Jobs) -> None:
             return
         job()
         del job  # while it waits for the next, a parked worker must not keep the owner of the last alive
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Let the handler of Ctrl-C run after the block.
+
+    `Thread.start` waits for the new thread on an Event. An exception of the handler in there can leave the
+    lock of the Event taken, and the new thread would wait for it for ever.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    received: list[FrameType | None] = []
+    try:
+        signal.signal(signal.SIGINT, lambda number, frame: received.append(frame))
+    except ValueError:  # not the main interpreter
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(signal.SIGINT, received[0])

@@ -273,7 +273,9 @@ def test_a_control_event_waits_five_seconds_for_a_place_and_is_then_dropped_and_
 def test_a_reader_that_never_reads_costs_the_run_one_wait() -> None:
     clock, held = Clock(), Held()
     queued = QueuedSubscriber(held, 1, wait=clock)
-    for _ in range(100):
+    queued(TurnStart())
+    assert held.entered.wait(10)
+    for _ in range(99):
         queued(TurnStart())
     assert len(clock.waits) == 1
     assert queued.dropped >= 98
