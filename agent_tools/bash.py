@@ -16,10 +16,11 @@ from pydantic import Field
 
 from agent_tools.files.filesystem import FILESYSTEM, ConfinedFilesystem, Filesystem
 from agent_tools.files.paths import resolve
+from agent_tools.files.protected import PROTECTED
 from agent_tools.process.capture import Capture, Captured
 from agent_tools.process.environment import command_environment, filtered_environment
-from agent_tools.process.runner import Command, Ending
-from agent_tools.process.sandbox import TMP, Bubblewrap
+from agent_tools.process.runner import Command, Ending, encode
+from agent_tools.process.sandbox import LOGS, TMP, Bubblewrap
 from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, cut_line, format_size
 
@@ -98,7 +99,7 @@ def bash_tool(
     timeout: float = DEFAULT_TIMEOUT,
     prefix: str = "",
     env: Mapping[str, str | None] | None = None,
-    env_filter: bool = False,
+    env_filter: bool | None = None,
     pass_env: Collection[str] = (),
     spawn_hook: Callable[[Spawn], Spawn] | None = None,
     jobs: JobTable | None = None,
@@ -106,23 +107,29 @@ def bash_tool(
     sandbox: str = "",
     network: bool = False,
     readable: Collection[str | os.PathLike[str]] = (),
+    protect: Collection[str] = PROTECTED,
 ) -> Tool[BashArguments]:
     """Return a tool that runs commands in `cwd`.
 
     `timeout`: seconds until a command is killed when the model sets no other limit. `prefix`: shell text run
     before every command (`shopt -s expand_aliases`). `env`: variables to set, or to remove with None.
     `env_filter` withholds API keys, tokens and passwords of this process from commands, except the variables
-    named in `pass_env`. `spawn_hook` may change command, directory and environment. `jobs` lets the model
-    start background jobs.
+    named in `pass_env`; None withholds them from confined commands only. `spawn_hook` may change command,
+    directory and environment. `jobs` lets the model start background jobs.
 
     `confine`, or `sandbox="bwrap"`, runs commands under bubblewrap: they can write below `cwd` and in a /tmp
     that lasts as long as the tool, read the system's folders and those of `readable`, and reach no network
-    without `network`. Where bubblewrap cannot run, every call is an error that gives the reason.
+    without `network`. They cannot change the paths of `protect`, relative to `cwd`, which programs outside
+    obey. Where bubblewrap cannot run, every call is an error that gives the reason.
     """
     if sandbox not in ("", "bwrap"):
         raise ValueError(f"sandbox is 'bwrap' or '', not {sandbox!r}")
     is_confined = confine or sandbox == "bwrap"
-    box = Bubblewrap(os.fspath(cwd), network=network, readable=readable) if is_confined else None
+    box = (
+        Bubblewrap(os.fspath(cwd), network=network, readable=readable, protect=protect)
+        if is_confined
+        else None
+    )
     # A string would be iterated letter by letter.
     names = frozenset((pass_env,) if isinstance(pass_env, str) else pass_env)
     runner = _Runner(
@@ -130,7 +137,7 @@ def bash_tool(
         timeout=timeout,
         prefix=prefix,
         changes=dict(env or {}),
-        pass_env=names if env_filter else None,
+        pass_env=names if env_filter or (env_filter is None and is_confined) else None,
         spawn_hook=spawn_hook,
         jobs=jobs,
         filesystem=ConfinedFilesystem(cwd) if box else FILESYSTEM,
@@ -185,24 +192,38 @@ class _Runner:
         return self.spawn_hook(spawn) if self.spawn_hook else spawn
 
     def _capture(self) -> Capture:
-        return Capture(self.sandbox.tmp, TMP) if self.sandbox else Capture()
+        return Capture(self.sandbox.logs, LOGS) if self.sandbox else Capture()
 
     def _start(self, spawn: Spawn) -> Command:
-        argv = [_find_bash(spawn.env.get("PATH", os.defpath)), "-c", spawn.command]
+        try:
+            script = spawn.command if os.name == "nt" else encode(spawn.command)
+        except UnicodeEncodeError as error:
+            raise _unusable(error) from None
+        argv: list[str | bytes] = [_find_bash(spawn.env.get("PATH", os.defpath)), "-c", script]
         if self.sandbox is None:
             return _start(argv, spawn, spawn.cwd)
         wrapped = self.sandbox.wrap(argv, os.path.realpath(spawn.cwd), spawn.env)
-        return _start(wrapped, spawn, self.sandbox.root)
+        try:
+            return _start(wrapped.argv, spawn, self.sandbox.root, wrapped.end)
+        except BaseException:
+            wrapped.end()
+            raise
 
 
-def _start(argv: list[str], spawn: Spawn, cwd: str) -> Command:
+def _unusable(error: ValueError) -> ToolFailure:
+    return ToolFailure(f"the command cannot be passed to bash, it was not run: {error}")
+
+
+def _start(
+    argv: list[str | bytes], spawn: Spawn, cwd: str, on_end: Callable[[], str] | None = None
+) -> Command:
     try:
-        return Command(argv, cwd=cwd, env=spawn.env)
+        return Command(argv, cwd=cwd, env=spawn.env, on_end=on_end)
     except ValueError as error:
-        raise ToolFailure(f"the command cannot be passed to bash, it was not run: {error}") from None
+        raise _unusable(error) from None
     except OSError as error:
         if error.errno == errno.E2BIG:
-            size = len(spawn.command.encode())
+            size = len(encode(spawn.command))
             raise ToolFailure(
                 f"the command is too long for the system ({format_size(size)}), it was not run; put it into "
                 "a file with write and run that"
@@ -266,23 +287,27 @@ def _follow(
 
 def _result(capture: Capture, ending: Ending, timeout: float, if_hash: str | None) -> Result:
     captured = capture.finish()
+    notice = f"\n\n{ending.notice}" if ending.notice else ""
     if ending.stopped == "timeout":
         advice = "ask for a longer `timeout` if it needs more time"
-        return _error(captured, f"Command timed out after {timeout:g} s and was killed; {advice}", "")
+        return _error(captured, f"Command timed out after {timeout:g} s and was killed; {advice}{notice}", "")
     if ending.stopped == "aborted":
-        return _error(captured, "Command aborted", "")
+        return _error(captured, f"Command aborted{notice}", "")
     if ending.code:
-        return _error(captured, f"Command {ending}", "(no output)")
+        return _error(captured, f"Command {ending}{notice}", "(no output)")
     if if_hash == captured.hash:
         capture.discard_log()
         details = {"unchanged": True, "hash": captured.hash}
-        return Result(f"Output unchanged (hash {captured.hash}).", details=details)
+        return Result(f"Output unchanged (hash {captured.hash}).{notice}", details=details)
     details = {"hash": captured.hash}
     if captured.raw:
         details["rawOutput"] = captured.raw
     if captured.log_path:
         details["fullOutputPath"] = captured.log_path
-    return Result(_text(captured, "(no output)"), details=details, meta={"hash": captured.hash})
+    text = _text(captured, "(no output)")
+    if notice:
+        text = text.removesuffix("\n") + notice
+    return Result(text, details=details, meta={"hash": captured.hash})
 
 
 def _error(captured: Captured, outcome: str, placeholder: str) -> Result:

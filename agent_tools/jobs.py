@@ -251,6 +251,8 @@ def _list(table: JobTable) -> Result:
 def _job_result(job: Job, note: str = "") -> Result:
     # Status before output: when the job has ended, the output read after that is complete.
     status = f"[{job.id} {job.status}{note}]"
+    if job.ending is not None and job.ending.notice:
+        status += f"\n\n{job.ending.notice}"
     output = job.read() or "(no new output)"
     return Result(f"{output}\n\n{status}", details={"job": job.id, "running": job.ending is None})
 

@@ -1,9 +1,10 @@
 """Serves the tools over MCP on standard input and output.
 
-    python -m agent_tools.mcp --root DIR [--read-only] [--confine]
+    python -m agent_tools.mcp --root DIR [--read-only] [--confine] [--pass-env NAME]
 
 Needs the extra `[mcp]`. Relative paths start from DIR. Only `--confine` keeps the tools inside it; bash then
-runs under bubblewrap, without network. Logs go to standard error. When the client closes standard input, and
+runs under bubblewrap, without network. Commands do not see variables that hold keys, tokens or passwords,
+except those named with `--pass-env`. Logs go to standard error. When the client closes standard input, and
 on SIGTERM, SIGHUP and SIGINT, every running command is killed.
 """
 
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from agent_tools.adapters import blocks_for_model, call_tool, require
-from agent_tools.tool import AnyTool, Result, TextBlock
+from agent_tools.tool import AnyTool, Result, TextBlock, Tool
 
 EXTRA = "steady-agent[mcp]"
 
@@ -114,26 +115,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--confine", action="store_true", help="refuse what is outside DIR; bash needs bubblewrap for it"
     )
+    parser.add_argument(
+        "--pass-env",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="let commands see this variable although it looks like a secret (may be repeated)",
+    )
     options = parser.parse_args(argv)
     root = os.path.abspath(options.root)
     if not os.path.isdir(root):
         parser.error(f"--root is not a folder: {root}")
 
     from agent_tools.process.own_secrets import hide_own_secrets
-    from agent_tools.toolsets import coding_tools, read_only_tools
 
     hide_own_secrets()
-
-    make = read_only_tools if options.read_only else coding_tools
-    tools = make(root, confine=options.confine)
     try:
-        server = make_server(tools)
+        server = make_server(_served_tools(root, options))
     except ImportError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     _end_on_signals()
     asyncio.run(_serve(server))
     return 0
+
+
+def _served_tools(root: str, options: argparse.Namespace) -> list[Tool[Any]]:
+    from agent_tools.toolsets import coding_tools, read_only_tools
+
+    if options.read_only:
+        return read_only_tools(root, confine=options.confine)
+    return coding_tools(root, confine=options.confine, env_filter=True, pass_env=options.pass_env)
 
 
 async def _serve(server: Any) -> None:
@@ -148,7 +160,7 @@ def _end_on_signals() -> None:
     Not by an exception: the thread that reads standard input would block the exit of the interpreter.
     """
     from agent_tools.process.runner import kill_all
-    from agent_tools.process.sandbox import delete_all
+    from agent_tools.process.scratch import delete_all
 
     def exit_now(number: int, frame: object) -> NoReturn:
         kill_all(final=True)

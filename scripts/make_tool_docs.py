@@ -42,7 +42,8 @@ LIMITS: Mapping[str, tuple[Limit, ...]] = {
     "bash": (
         *_RESULT,
         ("time of a command that asks for none", "bash.DEFAULT_TIMEOUT", "s"),
-        ("size of the log of one command", "process.capture.LOG_LIMIT", "bytes"),
+        ("size of the log of one command", "process.logs.LOG_LIMIT", "bytes"),
+        ("size of all logs of a program", "process.logs.TOTAL_LIMIT", "bytes"),
     ),
     "edit": (("size of a file", "edit.MAX_EDITED_BYTES", "bytes"),),
     "editdiff": (("size of a file", "edit.MAX_EDITED_BYTES", "bytes"), *_RESULT),

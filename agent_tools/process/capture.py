@@ -5,17 +5,12 @@ Memory is bounded to a few hundred kilobytes, however long the output is.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
 from dataclasses import dataclass
 
+from agent_tools.process.logs import LogFile
 from agent_tools.process.terminal_text import OPEN_LINE_LIMIT, TerminalText
 from agent_tools.truncate import MAX_BYTES, MAX_LINES, format_size, keep_tail
-
-# Bytes of one log: an endless writer must not fill the disk, and builds and tests stay far below this.
-LOG_LIMIT = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Capture:
         self._clean = _Tail()
         self._raw = _Tail()
         self._hash = hashlib.sha256()
-        self._log = _Log(log_folder, log_seen_in)
+        self._log = LogFile(log_folder, log_seen_in)
         self._line_ends = 0
         # Sizes in bytes of the last whole line and of the piece after it.
         self._last_line = 0
@@ -87,7 +82,7 @@ class Capture:
         held = min(new, len(self._clean.window))
         kept = keep_tail((self._clean.last(held) if held else "") + self._terminal.open_line)
         cut = held < new or kept.truncated
-        notice = f"[The beginning was cut. {self._log.where()}]" if cut else ""
+        notice = f"[The beginning was cut. {self._log.location()}]" if cut else ""
         return Recent(kept.content, notice, self._clean.total)
 
     def lines_since(self, position: int) -> tuple[str, int]:
@@ -115,7 +110,7 @@ class Capture:
         else:
             because = f" ({format_size(MAX_BYTES)} limit)" if kept.truncated_by == "bytes" else ""
             what = f"Showing lines {total - kept.output_lines + 1}-{total} of {total}{because}."
-        notice = f"[{what} {self._log.where()}]"
+        notice = f"[{what} {self._log.location()}]"
         return Captured(kept.content, notice, self._digest(), raw, self._log.path)
 
     def discard_log(self) -> None:
@@ -185,60 +180,3 @@ class _Tail:
             # A character that was cut leaves at most three continuation bytes.
             data = data[next((i for i, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0) :]
         return data.decode("utf-8", "replace")
-
-
-class _Log:
-    """The whole text in a temporary file that only its owner may read."""
-
-    def __init__(self, folder: str, seen_in: str) -> None:
-        self.path = ""
-        self._folder = folder or None
-        self._seen_in = seen_in
-        self.started = False
-        self._error = ""
-        self._size = 0
-        self._descriptor = -1
-
-    def start(self, data: bytes) -> None:
-        self.started = True
-        try:
-            self._descriptor, self.path = tempfile.mkstemp(".log", "agent-bash-", self._folder)
-        except OSError as error:
-            self._error = error.strerror or str(error)
-            return
-        self.write(data)
-
-    def write(self, data: bytes) -> None:
-        data = data[: LOG_LIMIT - self._size]
-        if self._descriptor < 0 or not data:
-            return
-        try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
-            self._size += written
-        except OSError as error:
-            # A full disk must not stop the command.
-            self._error = error.strerror or str(error)
-            self.delete()
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def delete(self) -> None:
-        self.close()
-        if self.path:
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
-            self.path = ""
-
-    def where(self) -> str:
-        if not self.path:
-            return f"The full output could not be saved: {self._error}."
-        where = f"Full output: {self.path}"
-        if self._seen_in:
-            name = os.path.basename(self.path)
-            where = f"Full output: {os.path.join(self._seen_in, name)} in the sandbox, only bash can open it"
-        return f"{where} (its first {format_size(LOG_LIMIT)})" if self._size >= LOG_LIMIT else where

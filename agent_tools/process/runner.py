@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent_tools.process.pipes import Pipe, open_pipe
+from agent_tools.process.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from agent_tools.tool import Cancel
@@ -54,6 +55,7 @@ _live: set[int] = set()
 # One token per command that is being started and is not in `_live` yet.
 _starting: set[object] = set()
 _is_exiting = False
+_watchdog = Watchdog()
 
 
 # Signals that an exit code of 128 plus their number is reported to mean.
@@ -66,10 +68,14 @@ _REPORTED_SIGNALS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ended: its exit code (negative: the signal that killed it) and why it was stopped."""
+    """How a command ended: its exit code (negative: the signal that killed it) and why it was stopped.
+
+    `notice` is the text that `on_end` returned.
+    """
 
     code: int
     stopped: Literal["", "timeout", "aborted"] = ""
+    notice: str = ""
 
     def __str__(self) -> str:
         if self.code < 0:
@@ -87,12 +93,25 @@ class Command:
     reaping exclude killing: once the shell is reaped its pid may belong to another process.
     """
 
-    def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> None:
-        """Start `argv` with an empty standard input. Raises OSError when it cannot be started."""
+    def __init__(
+        self,
+        argv: Sequence[str | bytes],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        on_end: Callable[[], str] | None = None,
+    ) -> None:
+        """Start `argv` with an empty standard input. Raises OSError when it cannot be started.
+
+        `on_end` is called once, when nothing of the command runs any more; a command that cannot be started
+        does not call it.
+        """
         # Reentrant: a finalizer that kills may interrupt the thread that holds it.
         self._lock = threading.RLock()
         self._reaped = self._swept = False
         self._stopped: Literal["", "timeout", "aborted"] = ""
+        self._on_end = on_end
+        self._notice = ""
         self._popen = _spawn(argv, cwd, env)
         self.pid = self._popen.pid
         assert self._popen.stdout is not None
@@ -131,7 +150,7 @@ class Command:
         # Not reaped within REAP_TIMEOUT: it will end by the signal that it was sent.
         code = -9 if code is None else code
         # It may have succeeded just before it was stopped.
-        return Ending(code, "" if code == 0 else self._stopped)
+        return Ending(code, "" if code == 0 else self._stopped, self._notice)
 
     def kill(self) -> None:
         """Kill every process of the command's session; does nothing once the command has been reaped."""
@@ -147,9 +166,14 @@ class Command:
                     _kill_session(self.pid)
                 self._reaped = True
                 _live.discard(self.pid)
+                if os.name != "nt":
+                    _watchdog.remove(self.pid)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._popen.wait(REAP_TIMEOUT)
+            on_end, self._on_end = self._on_end, None
         self._close_pipe()
+        if on_end is not None:
+            self._notice = on_end()
 
     def __enter__(self) -> Command:
         return self
@@ -226,7 +250,20 @@ def kill_all(*, final: bool = False) -> None:
         _kill_session(session)
 
 
-def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def encode(text: str) -> bytes:
+    """Encode a text of a model for the system: as UTF-8 in every locale."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _encode_variable(text: str) -> bytes:
+    """Encode a variable as the locale does, which decoded it; as UTF-8 when the locale cannot express it."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return encode(text)
+
+
+def _spawn(argv: Sequence[str | bytes], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     token = object()
     _starting.add(token)
     try:
@@ -236,10 +273,15 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
             from agent_tools.tool import ToolFailure
 
             raise ToolFailure("the program is exiting; no command is started")
+        if os.name != "nt":
+            _watchdog.start()
+        variables: Mapping[str, str] | Mapping[bytes, bytes] = env
+        if os.name != "nt":
+            variables = {_encode_variable(name): _encode_variable(value) for name, value in env.items()}
         popen = subprocess.Popen(
             argv,
             cwd=cwd,
-            env=env,
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -249,6 +291,8 @@ def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.
             creationflags=0x0800_0200 if os.name == "nt" else 0,
         )
         _live.add(popen.pid)
+        if os.name != "nt":
+            _watchdog.add(popen.pid)
         return popen
     finally:
         _starting.discard(token)
@@ -309,3 +353,4 @@ atexit.register(kill_all, final=True)
 if hasattr(os, "register_at_fork"):
     # A forked child must not kill its parent's commands when it exits.
     os.register_at_fork(after_in_child=_live.clear)
+    os.register_at_fork(after_in_child=_watchdog.forget)

@@ -6,15 +6,19 @@ that cannot run confined does not run.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+from agent_tools.files.protected import PROTECTED
+from agent_tools.process.protection import Protection
+from agent_tools.process.scratch import delete_folder, make_folder
 from agent_tools.tool import ToolFailure
 
 # Folders that programs need to run, on the usual distributions and on NixOS; they hold no personal files.
@@ -27,48 +31,85 @@ _SECRET_FOLDERS = ("/etc/ssl/private", "/etc/ssh", "/etc/sudoers.d")
 _USUAL_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 _PROBE_SECONDS = 10.0  # a sandbox starts in about 5 ms
 TMP = "/tmp"
+# Where commands see the folder of their logs. Not below a folder that they may write to: they could replace a
+# parent of the mount point.
+LOGS = "/agent-logs"
 
-# The folders that are mounted as /tmp, with the process that made each.
-_made: dict[str, int] = {}
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A command line that runs in the sandbox; `end` must be called once, when it has ended or did not start.
+
+    `end` returns a text for the model, or "".
+    """
+
+    argv: list[str | bytes]
+    end: Callable[[], str]
 
 
 class Bubblewrap:
     """A sandbox around `root`. Its /tmp is shared by all commands and lasts as long as this object.
 
     `network` gives commands access to the network; `readable` names folders besides those of the system that
-    they may read. Threads: any number may use it at once; `_lock` guards the creation of the /tmp.
+    they may read. Commands may not change what `protect` names, relative to the root. Threads: any number may
+    use it at once; `_lock` guards the creation of the folders.
     """
 
     def __init__(
-        self, root: str, *, network: bool = False, readable: Collection[str | os.PathLike[str]] = ()
+        self,
+        root: str,
+        *,
+        network: bool = False,
+        readable: Collection[str | os.PathLike[str]] = (),
+        protect: Collection[str] = PROTECTED,
     ) -> None:
         self.given = os.path.abspath(root)
         self.root = os.path.realpath(root)
         self.network = network
         self._readable = [os.path.realpath(os.path.expanduser(folder)) for folder in readable]
+        self._protection = Protection(self.root, protect)
         self._lock = threading.Lock()
-        self._tmp = ""
+        self._folders: dict[str, str] = {}
         self._works = False
 
     @property
     def tmp(self) -> str:
         """The folder that commands see as /tmp, created on first use and deleted with this object."""
-        with self._lock:
-            if not self._tmp:
-                self._tmp = tempfile.mkdtemp(prefix="agent-sandbox-")
-                _made[self._tmp] = os.getpid()
-                weakref.finalize(self, _delete, self._tmp)
-            return self._tmp
+        return self._folder("tmp")
 
-    def wrap(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> list[str]:
+    @property
+    def logs(self) -> str:
+        """The folder for the logs of commands, which see it read-only as `LOGS`; it lasts like `tmp`."""
+        return self._folder("logs")
+
+    def wrap(self, argv: Sequence[str | bytes], cwd: str, env: Mapping[str, str]) -> Wrapped:
         """Return the command line that runs `argv` in the sandbox, in the directory `cwd`.
 
         Raises ToolFailure, with the reason, when no sandbox can be created.
         """
         program = self._find()
         options = self._options(env)
-        self._try(program, options)
-        return [program, *options, "--chdir", cwd, "--", *argv]
+        mounts = self._mounts(env)
+        self._try(program, [*options, *_mount_options(mounts)])
+        guard = self._protection.begin()
+        for name, option in guard.mounts.items():
+            mounts |= {
+                os.path.join(root, name): [option, os.path.join(self.root, name)] for root in self._roots
+            }
+        options += _mount_options(mounts)
+        return Wrapped([program, *options, "--chdir", cwd, "--", *argv], lambda: self._protection.end(guard))
+
+    @property
+    def _roots(self) -> tuple[str, str]:
+        """The two paths under which commands see the root."""
+        return self.root, self.given
+
+    def _folder(self, name: str) -> str:
+        with self._lock:
+            if name not in self._folders:
+                self._folders[name] = make_folder(f"sandbox-{name}")
+                weakref.finalize(self, delete_folder, self._folders[name])
+            return self._folders[name]
 
     def _find(self) -> str:
         if not sys.platform.startswith("linux"):
@@ -120,11 +161,6 @@ class Bubblewrap:
         options = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
         if self.network:
             options.append("--share-net")
-        # A mount hides earlier mounts below it, so the outer ones come first.
-        for path, mount in sorted(
-            self._mounts(env).items(), key=lambda item: len(item[0].rstrip("/").split("/"))
-        ):
-            options += mount if mount[0] in ("--proc", "--dev") else [*mount, path]
         if "TMPDIR" in env:
             options += ["--setenv", "TMPDIR", TMP]
         return options
@@ -143,30 +179,48 @@ class Bubblewrap:
             if os.access(path, os.R_OK):
                 mounts[path] = ["--tmpfs"]
         mounts |= {"/proc": ["--proc", "/proc"], "/dev": ["--dev", "/dev"], "/var/tmp": ["--tmpfs"]}
+        mounts |= {path: ["--ro-bind", path] for path in _machine_settings()}
         mounts[TMP] = ["--bind", self.tmp]
         home = os.path.normpath(env.get("HOME", "/"))
         if os.path.isabs(home) and home.strip("/") and home not in mounts:
             mounts[home] = ["--dir"]
         # Paths below the root belong to it, even if the root is a system folder or the whole disk.
-        needed = ("/proc", "/dev")
-        kept = {path: mount for path, mount in mounts.items() if path in needed or not self._holds(path)}
-        return kept | {spelling: ["--bind", self.root] for spelling in (self.root, self.given)}
+        kept = {
+            path: mount
+            for path, mount in mounts.items()
+            if path == "/dev" or _is_below(path, "/proc") or not self._holds(path)
+        }
+        if self.root != "/":
+            kept[LOGS] = ["--ro-bind", self.logs]
+        return kept | {root: ["--bind", self.root] for root in self._roots}
 
     def _holds(self, path: str) -> bool:
         return _is_below(path, self.root) or _is_below(path, self.given)
+
+
+def _mount_options(mounts: Mapping[str, list[str]]) -> list[str]:
+    options: list[str] = []
+    # A mount hides earlier mounts below it, so the outer ones come first.
+    for path, mount in sorted(mounts.items(), key=lambda item: len(item[0].rstrip("/").split("/"))):
+        options += mount if mount[0] in ("--proc", "--dev") else [*mount, path]
+    return options
 
 
 def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def delete_all() -> None:
-    """Delete every /tmp of this process: for a program that exits without running exit handlers."""
-    for folder in list(_made):
-        _delete(folder)
+@functools.cache
+def _machine_settings() -> tuple[str, ...]:
+    """What of /proc belongs to the whole machine and can be written by root.
 
-
-def _delete(folder: str) -> None:
-    # A forked child must not delete its parent's folder when it exits.
-    if _made.pop(folder, 0) == os.getpid():
-        shutil.rmtree(folder, ignore_errors=True)
+    The kernel checks only the user id for /proc/sys and its like, not the capabilities: root in the sandbox
+    could set `core_pattern` and so run a program outside as root.
+    """
+    with os.scandir("/proc") as entries:
+        return tuple(
+            entry.path
+            for entry in entries
+            if not (entry.name.isdigit() or entry.is_symlink() or entry.name in ("self", "thread-self"))
+            and (entry.is_dir() or entry.stat().st_mode & 0o222)
+        )

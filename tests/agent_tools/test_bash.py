@@ -11,25 +11,29 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.running import becomes_true, running
+from support.sandbox import needs_sandbox
 
 from agent_tools.bash import UPDATE_BYTES, Spawn, bash_tool
+from agent_tools.process import scratch
 from agent_tools.tool import Context, Result, TextBlock, Tool
 from agent_tools.truncate import MAX_BYTES
 
 
 @pytest.fixture(autouse=True)
-def logs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where full outputs go in these tests."""
-    folder = tmp_path_factory.mktemp("logs")
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for temporary files."""
+    folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+    scratch.delete_all()
+    yield folder
+    scratch.delete_all()
 
 
 @pytest.fixture
@@ -276,12 +280,12 @@ def test_a_giant_line_is_cut_between_characters_with_a_notice(bash: Tool[Any]) -
     assert notice.startswith("[Showing last 50.0KB of line 1 (line is 117.2KB). Full output: ")
 
 
-def test_long_output_is_whole_in_the_file_that_is_named(bash: Tool[Any], logs: Path) -> None:
+def test_long_output_is_whole_in_the_file_that_is_named(bash: Tool[Any], temporary: Path) -> None:
     result = call(bash, "seq 1 2500")
     path = result.details["fullOutputPath"]
     assert result.text.endswith(f"\n2500\n\n[Showing lines 501-2500 of 2500. Full output: {path}]")
     assert Path(path).read_text() == "".join(f"{i}\n" for i in range(1, 2501))
-    assert list(logs.iterdir()) == [Path(path)]
+    assert list(temporary.rglob("*.log")) == [Path(path)]
 
 
 MEASURED = """
@@ -309,15 +313,14 @@ print(result.text[-300:])
         ("timeout 1 yes", "Command exited with code 124"),
     ],
 )
-def test_memory_does_not_grow_with_the_output(logs: Path, command: str, said: str) -> None:
+def test_memory_does_not_grow_with_the_output(temporary: Path, command: str, said: str) -> None:
     """B13, B14"""
-    code = MEASURED.format(path=[os.getcwd(), *sys.path], folder=str(logs), command=command)
+    code = MEASURED.format(path=[os.getcwd(), *sys.path], folder=str(temporary), command=command)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     growth, _, text = done.stdout.partition("\n")
     assert int(growth) < 10_000_000
     assert said in text
-    for log in logs.iterdir():
-        log.unlink()
+    assert not list(temporary.rglob("*.log"))
 
 
 def test_the_output_is_held_once_and_released(bash: Tool[Any]) -> None:
@@ -329,7 +332,7 @@ def test_the_output_is_held_once_and_released(bash: Tool[Any]) -> None:
     text = block.text
     del result, block
     gc.collect()
-    # Ours and the argument of getrefcount: no room of the toolbox keeps it.
+    # Ours and the argument of getrefcount: nothing in the package keeps it.
     assert sys.getrefcount(text) == 2
 
 
@@ -357,15 +360,14 @@ def test_git_does_not_prompt(bash: Tool[Any], tmp_path: Path) -> None:
 # if_hash
 
 
-def test_unchanged_output_comes_back_as_one_line(bash: Tool[Any], logs: Path) -> None:
+def test_unchanged_output_comes_back_as_one_line(bash: Tool[Any], temporary: Path) -> None:
     known = call(bash, "seq 1 3000").meta
     assert known is not None
-    for log in logs.iterdir():
-        log.unlink()
+    scratch.delete_all()
     result = call(bash, "seq 1 3000 | cat", if_hash=known["hash"])
     assert result.text == f"Output unchanged (hash {known['hash']})."
     assert (result.details, result.meta) == ({"unchanged": True, "hash": known["hash"]}, None)
-    assert list(logs.iterdir()) == []
+    assert not list(temporary.rglob("*.log"))
 
 
 def test_other_output_comes_back_whole(bash: Tool[Any]) -> None:
@@ -506,3 +508,51 @@ def test_the_schema_is_plain(bash: Tool[Any]) -> None:
 def test_the_header_of_a_call_shows_command_and_timeout(bash: Tool[Any]) -> None:
     assert bash.display_hint is not None
     assert [arg.name for arg in bash.display_hint.title_args] == ["command", "timeout"]
+
+
+# Locales
+
+IN_A_LOCALE = """
+import json, os, sys
+from agent_tools.bash import bash_tool
+readable = [os.environ["LOCPATH"]] if "LOCPATH" in os.environ else []
+bash = bash_tool(".", env={"SET": "\\u2713"}, confine=sys.argv[1] == "confined", readable=readable)
+for command in json.loads(sys.argv[2]):
+    print(ascii(bash(command=command).text))
+"""
+
+
+@pytest.fixture(scope="session")
+def latin_1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables that select a locale with an encoding of one byte, made for these tests."""
+    folder, name = tmp_path_factory.mktemp("locales"), "en_US.ISO-8859-1"
+    options = ["-i", "en_US", "-f", "ISO-8859-1", "--no-archive"]
+    try:
+        subprocess.run(["localedef", *options, str(folder / name)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("localedef makes no locale here")
+    return {"LOCPATH": str(folder), "LC_ALL": name}
+
+
+@pytest.mark.parametrize("locale", ["C", "Latin-1"])
+@pytest.mark.parametrize("way", ["free", pytest.param("confined", marks=needs_sandbox)])
+def test_commands_and_output_are_utf8_in_every_locale(
+    tmp_path: Path, request: pytest.FixtureRequest, locale: str, way: str
+) -> None:
+    """FS-W5"""
+    selected = {"LC_ALL": "C"} if locale == "C" else request.getfixturevalue("latin_1")
+    environment = {**os.environ, **selected, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment |= {"PYTHONPATH": os.getcwd(), "INHERITED": "\u2713"}
+    commands = ["echo \u2713 > \u2713\u00e9.txt; cat \u2713*; ls", "echo $INHERITED $SET", "echo '\ud800'"]
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_LOCALE, way, json.dumps(commands)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    written, variables, surrogate = done.stdout.splitlines()
+    assert written == ascii("\u2713\n\u2713\u00e9.txt\n")
+    assert variables == ascii("\u2713 \u2713\n")
+    assert "cannot be passed to bash" in surrogate
+    assert os.listdir(os.fsencode(tmp_path)) == ["\u2713\u00e9.txt".encode()]

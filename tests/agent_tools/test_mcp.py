@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,32 @@ def test_an_old_sdk_is_refused_by_name() -> None:
     code = "import sys, types; sys.modules['mcp'] = types.ModuleType('mcp'); "
     done = run(code + "from agent_tools.mcp import make_server; make_server([])")
     assert done.stderr.rstrip().endswith("older than 2: pip install 'steady-agent[mcp]'")
+
+
+SERVED = """
+import asyncio, json, sys
+from agent_tools import mcp
+
+def make_server(tools):
+    by_name = {tool.name: tool for tool in tools}
+    print(json.dumps([list(by_name), by_name["bash"](command="echo $MY_TOKEN,$OTHER_TOKEN,$PLAIN").text]))
+    sys.exit()
+
+mcp.make_server = make_server
+mcp.main(sys.argv[1:])
+"""
+
+
+def test_commands_of_the_server_see_no_keys_but_those_that_are_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FT-M9"""
+    for name in ("MY_TOKEN", "OTHER_TOKEN", "PLAIN"):
+        monkeypatch.setenv(name, name.lower())
+    done = run(SERVED, "--root", str(tmp_path))
+    assert json.loads(done.stdout)[1] == ",,plain\n"
+    done = run(SERVED, "--root", str(tmp_path), "--pass-env", "MY_TOKEN", "--pass-env", "X")
+    assert json.loads(done.stdout)[1] == "my_token,,plain\n"
 
 
 @pytest.mark.parametrize("arguments", [("--root", "/no/such/folder"), ("--nonsense",)])

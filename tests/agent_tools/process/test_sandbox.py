@@ -12,24 +12,13 @@ from typing import Any
 
 import pytest
 from support.running import becomes_true, running
+from support.sandbox import needs_sandbox
 
 import agent_tools
 from agent_tools import JobTable, bash_tool, jobs_tool
-from agent_tools.process.sandbox import Bubblewrap, delete_all
-from agent_tools.tool import Context, ToolFailure
-
-
-def _reason_against() -> str:
-    """Why there can be no sandbox here, "" when there can."""
-    try:
-        Bubblewrap(os.getcwd()).wrap(["bash", "-c", ":"], os.getcwd(), dict(os.environ))
-    except ToolFailure as failure:
-        return str(failure)
-    return ""
-
-
-_AGAINST = _reason_against()
-needs_sandbox = pytest.mark.skipif(bool(_AGAINST), reason=_AGAINST)
+from agent_tools.process.sandbox import Bubblewrap
+from agent_tools.process.scratch import delete_all
+from agent_tools.tool import Context
 
 
 @pytest.fixture
@@ -96,9 +85,60 @@ def test_a_long_output_is_found_in_the_sandbox_and_by_the_host(root: Path) -> No
     tool = bash(root)
     result = tool(command="seq 5000")
     where = result.text.rpartition("Full output: ")[2].partition(" in the sandbox, only bash can open it")[0]
-    assert where.startswith("/tmp/agent-bash-")
+    assert where.startswith("/agent-logs/bash-")
     assert tool(command=f"head -n 1 {where}; wc -l < {where}").text == "1\n5000\n"
     assert Path(result.details["fullOutputPath"]).read_text().endswith("\n5000\n")
+
+
+@needs_sandbox
+def test_a_command_cannot_make_a_log_lead_elsewhere(root: Path) -> None:
+    """FT-M9"""
+    tool = bash(root)
+    path = tool(command="seq 5000").details["fullOutputPath"]
+    attempts = "ln -sf ~/x /agent-logs/*; rm -rf /agent-logs/*; mv /agent-logs /tmp/x; echo x > /agent-logs/y"
+    result = tool(command=f"{attempts}; seq 5000")
+    for log in (path, result.details["fullOutputPath"]):
+        assert not os.path.islink(log)
+        assert Path(log).read_text().endswith("\n5000\n")
+    assert tool(command="touch /agent-logs/z").is_error
+
+
+@needs_sandbox
+def test_logs_of_other_tools_are_not_seen(root: Path) -> None:
+    bash_tool(root)(command="seq 5000; echo SECRET")
+    bash(root)(command="seq 5000; echo SECRET")
+    assert "SECRET" not in bash(root)(command="cat /agent-logs/* /tmp/*/*/*").text
+
+
+@needs_sandbox
+def test_confined_commands_do_not_see_keys(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FT-M9"""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("MY_TOKEN", "t")
+    assert "sk-secret" not in bash(root)(command="env").text
+    assert bash(root, pass_env=["MY_TOKEN"])(command="echo $MY_TOKEN").text == "t\n"
+    assert "sk-secret" in bash(root, env_filter=False)(command="env").text
+    assert "sk-secret" in bash_tool(root)(command="env").text
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches", "/proc/mtrr"],
+)
+def test_no_setting_of_the_machine_can_be_written(root: Path, path: str) -> None:
+    """FT-S2"""
+    result = bash(root)(command=f"[ -e {path} ] && exec 3>>{path} && echo WROTE")
+    assert result.is_error
+    assert "WROTE" not in result.text
+
+
+@needs_sandbox
+def test_no_file_of_proc_but_those_of_processes_can_be_written(root: Path) -> None:
+    """FT-S2"""
+    search = "find /proc -xdev ! -path '/proc/[0-9]*' ! -path '/proc/self*' ! -path '/proc/thread-self*'"
+    assert bash(root)(command=f"{search} -type f -writable 2>/dev/null; true").text == "(no output)"
+    assert bash(root)(command="cat /proc/sys/kernel/ostype").text == "Linux\n"
 
 
 @needs_sandbox
@@ -185,9 +225,6 @@ def test_more_folders_can_be_made_readable(root: Path) -> None:
 
 @needs_sandbox
 def test_a_root_below_a_folder_of_the_system_can_be_written(root: Path) -> None:
-    box = Bubblewrap(str(root))
-    options = box._options({"HOME": str(root)})
-    assert options.index(str(root)) > options.index("/usr")
     result = bash(root, env={"HOME": str(root), "TMPDIR": "/nowhere"})(command="echo ~ $TMPDIR; echo x > ~/y")
     assert result.text == f"{root} /tmp\n"
 
