@@ -7,6 +7,7 @@ allows nothing unless the user trusts its folder. `approvals.toml` lies beside `
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from agent.cli.permissions.rules import VERDICTS, Rule, parse_rule
+from agent.cli.permissions.rules import VERDICTS, Rule, parse_rule, runs_commands
 from agent.cli.setup.config_folder import config_folder
 from agent.cli.setup.toml_file import read_toml
 from agent.errors import ConfigurationError
@@ -25,7 +26,9 @@ MODES: tuple[Mode, ...] = ("auto", "ask", "deny")  # from the most permissive on
 PROJECT_FILE = ".steady-agent.toml"
 USER_FILE = "config.toml"
 ANSWERS_FILE = "approvals.toml"
-_KEYS = frozenset(("approve", "trust", *VERDICTS))
+_KEYS = ("approve", "trust", *VERDICTS)
+_ANSWER_KEYS = ("project", "rule")
+_MAX_ANSWERS_BYTES = 1_000_000  # some thousands of answers
 _ANSWERS_HEADER = """\
 # Written by agent: one entry for each answer "always". Delete an entry to be asked again.
 """
@@ -53,11 +56,12 @@ def load_settings(cwd: str, environ: Mapping[str, str]) -> Settings:
     rules = _rules(user, base=cwd, is_project=False, source=str(folder / USER_FILE))
     mode = _mode(user, folder / USER_FILE)
     rules += _answers(folder / ANSWERS_FILE, cwd)
+    trusted = _trusted_folders(user, folder / USER_FILE)
     project = _project_file(cwd)
     at_least: Mode = "auto"
     notes: list[str] = []
     if project is not None:
-        is_trusted = _is_trusted(project.parent, _strings(user, "trust", folder / USER_FILE))
+        is_trusted = _is_trusted(project.parent, trusted)
         project_rules, project_mode = _load_project(project)
         if is_trusted:
             mode = project_mode or mode
@@ -89,15 +93,30 @@ def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> P
 
 
 def _table(path: Path) -> dict[str, Any]:
-    permissions = read_toml(path).get("permissions", {})
+    content = read_toml(path)
+    _check_keys(path, "the file", content, ("permissions",))
+    permissions = content.get("permissions", {})
     if not isinstance(permissions, dict):
         raise ConfigurationError(f"{path}: [permissions] must be a table")
-    unknown = sorted(set(permissions) - _KEYS)
-    if unknown:  # a rule under a misspelt key would have no effect
-        raise ConfigurationError(
-            f"{path}: [permissions] has no {', '.join(unknown)}; there are {', '.join(sorted(_KEYS))}"
-        )
+    _check_keys(path, "[permissions]", permissions, _KEYS)
     return permissions
+
+
+def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse keys that have no meaning: a rule under a misspelt one would have no effect."""
+    unknown = sorted(set(table) - set(known))
+    if not unknown:
+        return
+    names = ", ".join(json.dumps(key[:100]) for key in unknown[:5])
+    key = unknown[0].lower()
+    close = difflib.get_close_matches(key[:100], (*known, *_KEYS), n=1)
+    if close and close[0] in known:
+        hint = f"did you mean {close[0]}?"
+    elif close:
+        hint = f"{close[0]} belongs into the table [permissions]"
+    else:
+        hint = f"known: {', '.join(sorted(known))}"
+    raise ConfigurationError(f"{path}: {where} has no {names}; {hint}")
 
 
 def _rules(table: Mapping[str, Any], *, base: str, is_project: bool, source: str) -> list[Rule]:
@@ -126,7 +145,7 @@ def _project_file(cwd: str) -> Path | None:
     """The nearest project file, from the working folder up to the top of its repository."""
     folder = Path(os.path.abspath(cwd))
     for parent in (folder, *folder.parents):
-        if os.path.lexists(parent / PROJECT_FILE):  # a pipe or a dangling link is an error, not no file
+        if os.path.lexists(parent / PROJECT_FILE):
             return parent / PROJECT_FILE
         if (parent / ".git").exists():
             break
@@ -147,22 +166,42 @@ def _untrusted_note(path: Path, folder: Path) -> str:
     )
 
 
+def _trusted_folders(table: Mapping[str, Any], source: Path) -> list[str]:
+    """The entries of `trust`; one that is not absolute would depend on the folder the command starts in."""
+    folders = [os.path.expanduser(entry) for entry in _strings(table, "trust", source)]
+    for folder in folders:
+        if not os.path.isabs(folder) or "\0" in folder:
+            raise ConfigurationError(
+                f"{source}: trust: {folder!r} is not an absolute path; write /... or ~/..."
+            )
+    return folders
+
+
 def _is_trusted(folder: Path, trusted: Sequence[str]) -> bool:
     real = Path(os.path.realpath(folder))
-    return any(real.is_relative_to(os.path.realpath(os.path.expanduser(place))) for place in trusted)
+    return any(real.is_relative_to(os.path.realpath(place)) for place in trusted)
 
 
 def _answers(path: Path, cwd: str) -> list[Rule]:
     """The stored answers for this project and for the folders that contain it."""
-    entries = read_toml(path).get("allow", [])
+    content = read_toml(path, max_bytes=_MAX_ANSWERS_BYTES)
+    _check_keys(path, "the file", content, ("allow",))
+    entries = content.get("allow", [])
+    if not isinstance(entries, list):
+        raise ConfigurationError(f"{path}: allow must be a list of tables [[allow]]")
     here = Path(os.path.realpath(cwd))
     rules = []
-    for entry in entries if isinstance(entries, list) else ():
-        project, text = (entry.get(key) if isinstance(entry, dict) else None for key in ("project", "rule"))
+    for entry in entries:
+        project, text = (entry.get(key) if isinstance(entry, dict) else None for key in _ANSWER_KEYS)
         if not isinstance(project, str) or not isinstance(text, str):
             raise ConfigurationError(f"{path}: each [[allow]] needs a project and a rule")
-        if here.is_relative_to(project):
-            rules.append(parse_rule("allow", text, base=project, is_project=True, source=str(path)))
+        _check_keys(path, "[[allow]]", entry, _ANSWER_KEYS)
+        if not here.is_relative_to(project):
+            continue
+        rule = parse_rule("allow", text, base=project, is_project=True, source=str(path))
+        # A command was approved for the folder it ran in, not for the folders below.
+        if here == Path(project) or not runs_commands(rule.tool):
+            rules.append(rule)
     return rules
 
 

@@ -15,13 +15,22 @@ from typing import Any
 from agent.cancel import CancelToken
 from agent.cli.permissions.files import ANSWERS_FILE, MODES, Mode, Settings, load_settings, save_answer
 from agent.cli.permissions.planned_change import planned_change
-from agent.cli.permissions.rules import Call, Judgement, judge, narrowest_rules, parse_rule
+from agent.cli.permissions.rules import (
+    KNOWN_TOOLS,
+    Call,
+    Judgement,
+    judge,
+    narrowest_rules,
+    parse_rule,
+    runs_commands,
+)
+from agent.cli.permissions.self_grant import ProtectedFiles
 from agent.hook_types import ToolCallInfo, ToolDecision
 
 # Read-only tools: inside the working folder they run without a question.
 _READ_ONLY = frozenset(("read", "grep", "find", "ls", "editdiff"))
+_SEARCHES = frozenset(("grep", "find", "ls"))
 _ALWAYS_ALLOWED = frozenset(("plan",))
-_KNOWN_TOOLS = _READ_ONLY | _ALWAYS_ALLOWED | {"bash", "edit", "write", "imageresize", "jobs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,8 @@ class Permissions:
         self._environ = environ
         self._ask = ask
         self._notify = notify
-        self._files = frozenset(map(os.path.realpath, settings.files))
+        self._protected = ProtectedFiles(environ)
+        self._searchable: frozenset[str] = frozenset()  # folders that the user allowed to search
 
     def before_tool(self, info: ToolCallInfo) -> ToolDecision | None:
         """Return None when the call may run, else a denial whose reason tells the model what it can do."""
@@ -107,12 +117,35 @@ class Permissions:
             return ToolDecision.deny(f"The user refused this call{reason}.")
         if answer.always and question.rules:
             self._store(question.rules)
+        if call.tool in _SEARCHES:
+            self._searchable |= {os.path.join(use.real, "") for use in call.uses}
         return None
+
+    def exclude_for(self, tool: str) -> Callable[[str], bool] | None:
+        """The `exclude` option of grep, find or ls: what the rules hide from that tool; None for nothing.
+
+        A denied path is left out of every search. One that a rule asks for is left out until the user allowed
+        a search that starts in it. What `read` may not read, grep does not search.
+        """
+        tools = (tool, "read") if tool == "grep" else (tool,)
+        hiding = [
+            rule
+            for rule in self._rules
+            if rule.pattern and rule.verdict != "allow" and not runs_commands(rule.tool)
+            if any(map(rule.is_for, tools))
+        ]
+        if not hiding:
+            return None
+
+        def is_excluded(real: str) -> bool:
+            verdicts = {rule.verdict for rule in hiding if rule.path.matches_real(real)}
+            return "deny" in verdicts or ("ask" in verdicts and not real.startswith(tuple(self._searchable)))
+
+        return is_excluded
 
     def _judge(self, call: Call) -> Judgement:
         judgement = judge(call, self._rules)
-        touched = next((real for _, real in call.paths if real in self._files), "")
-        if touched and call.tool not in _READ_ONLY and judgement.verdict != "deny" and self._is_active:
+        if judgement.verdict != "deny" and self._is_active and (touched := self._protected.touched_by(call)):
             return Judgement("ask", f"{touched} holds permission rules")
         if judgement.verdict is not None:
             return judgement
@@ -170,14 +203,14 @@ def _unknown_tools(settings: Settings) -> list[str]:
     return [
         f"the rule {rule.text} of {rule.source} names a tool that does not exist"
         for rule in settings.rules
-        if not any(rule.is_for(tool) for tool in _KNOWN_TOOLS)
+        if not any(map(rule.is_for, KNOWN_TOOLS))
     ]
 
 
 def _is_harmless(call: Call) -> bool:
     if call.tool in _ALWAYS_ALLOWED:
         return True
-    return call.tool in _READ_ONLY and all(call.is_inside(real) for _, real in call.paths)
+    return call.tool in _READ_ONLY and all(call.is_inside(use.real) for use in call.uses)
 
 
 def _question(info: ToolCallInfo, call: Call, why: str) -> Question:

@@ -7,6 +7,7 @@ other tools the pattern is a path as in a .gitignore, relative to the folder tha
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import os
 import re
@@ -16,6 +17,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from agent.cli.permissions.command_patterns import CommandPattern
+from agent.cli.permissions.path_patterns import PathPattern
+from agent.cli.permissions.paths_of_call import NO_PATH, PathUse, paths_of_call, real_path
 from agent.cli.permissions.shell_lexer import (
     EXPANDS,
     EXPANSIONS,
@@ -36,13 +39,11 @@ VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny")  # from the most permis
 _RULE = re.compile(r"(?P<tool>[\w.*:/-]+)(?:\((?P<pattern>.+)\))?", re.DOTALL)
 # Tools whose rules name the file; for others "always" is offered only when a call has no arguments.
 _FILE_TOOLS = frozenset("read write edit editdiff imageresize grep find ls".split())
-_WHOLE_TOOLS = frozenset(("jobs", "plan"))
+KNOWN_TOOLS = (*sorted(_FILE_TOOLS), "bash", "jobs", "plan")
+_PATHLESS_TOOLS = frozenset(("jobs", "plan"))
 _GLOB_CHARACTER = re.compile(r"[*?\[\\]")
-# Arguments that are paths in every tool.
-_PATH_ARGUMENTS = ("path", "output")
 # Commands that change nothing.
 _HARMLESS = frozenset(("test", "[", "true", "false", ":"))
-_SEARCHES = frozenset(("grep", "find", "ls"))  # their path defaults to the working folder
 
 
 @dataclass(frozen=True)
@@ -80,33 +81,9 @@ class Rule:
         return CommandPattern.parse(self.pattern, allows=self.verdict == "allow")
 
     @cached_property
-    def paths(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """The pattern as regular expressions: for absolute paths as written, and for resolved paths."""
-        pattern = os.path.expanduser(self.pattern)
-        if "/" not in pattern.rstrip("/") and pattern not in (".", "/"):
-            pattern = pattern.rstrip("/")
-            if self.verdict != "allow":
-                # A bare name is denied in every folder, and so is everything inside it.
-                named = self._expression("/", f"**/{pattern}")
-                return named, named
-            pattern = f"**/{pattern}"
-        base = os.path.abspath(self.base)
-        if os.path.isabs(pattern):
-            literal = _GLOB_CHARACTER.split(pattern, maxsplit=1)[0]
-            base = literal if literal == pattern else os.path.dirname(literal)
-            pattern = pattern[len(base) :].lstrip("/")
-        while pattern.startswith(("./", "../")):
-            step, pattern = pattern.split("/", 1)
-            base = os.path.normpath(os.path.join(base, step))
-        pattern = "" if pattern == "." else pattern.rstrip("/")
-        return self._expression(base, pattern), self._expression(os.path.realpath(base), pattern)
-
-    def _expression(self, base: str, pattern: str) -> re.Pattern[str]:
-        from agent_tools.search.globs import translate
-
-        ignore_case = 0 if self.verdict == "allow" else re.IGNORECASE  # .ENV may be the same file
-        inside = f"/{translate(pattern)}" if pattern else ""
-        return re.compile(f"{re.escape(base.rstrip('/'))}{inside}(?:/.*)?", re.DOTALL | ignore_case)
+    def path(self) -> PathPattern:
+        """The pattern for paths; raises BadGlob."""
+        return PathPattern.parse(self.pattern, base=self.base, allows=self.verdict == "allow")
 
 
 def parse_rule(verdict: Verdict, text: str, *, base: str, is_project: bool, source: str) -> Rule:
@@ -117,19 +94,32 @@ def parse_rule(verdict: Verdict, text: str, *, base: str, is_project: bool, sour
     rule = Rule(verdict, found["tool"], (found["pattern"] or "").strip(), base, is_project, source)
     if rule.pattern and rule.tool != "*" and rule.is_for("bash") and not runs_commands(rule.tool):
         raise ConfigurationError(f"{source}: {text!r}: a pattern for commands is written bash(...)")
+    _check_tool(rule)
     if rule.pattern:
         from agent_tools.search.globs import BadGlob
 
+        tool = rule.tool.casefold()
         try:
             if runs_commands(rule.tool):
                 _ = rule.command
-            elif rule.pattern.startswith("$"):
-                raise BadGlob("variables are not replaced; write ~ for the home folder")
+            elif tool in _PATHLESS_TOOLS:
+                raise BadGlob(f"{tool} uses no path")
             else:
-                _ = rule.paths
+                _ = rule.path
         except (Unparsable, BadGlob) as error:
             raise ConfigurationError(f"{source}: the pattern of {text!r} can't be used: {error}") from None
     return rule
+
+
+def _check_tool(rule: Rule) -> None:
+    """Refuse a rule that asks or denies and whose tool looks like a misspelt one: it would never apply."""
+    name = rule.tool.casefold()
+    if rule.verdict == "allow" or any(map(rule.is_for, KNOWN_TOOLS)):
+        return
+    if close := difflib.get_close_matches(name[:50], KNOWN_TOOLS, n=1, cutoff=0.75):
+        raise ConfigurationError(
+            f"{rule.source}: {rule.text!r}: no tool {rule.tool}; did you mean {close[0]}?"
+        )
 
 
 def runs_commands(tool: str) -> bool:
@@ -159,38 +149,17 @@ class Call:
     def folder(self) -> str:
         """The resolved folder in which a command runs."""
         folder = self.arguments.get("cwd")
-        return os.path.realpath(self.cwd) if folder is None else self._real(_text(folder))
+        return os.path.realpath(self.cwd) if folder is None else real_path(_text(folder), self.cwd)
 
     @cached_property
-    def paths(self) -> list[tuple[str, str]]:
-        """The absolute paths among the arguments, each as written and resolved."""
-        named = [_text(self.arguments[key]) for key in _PATH_ARGUMENTS if self.arguments.get(key) is not None]
-        if not named and self.tool in _SEARCHES:
-            named = [self.cwd]
-        return [(self._absolute(path), self._real(path)) for path in named]
+    def uses(self) -> tuple[PathUse, ...]:
+        """The files and folders that the tool would use."""
+        return paths_of_call(self.tool, self.arguments, self.cwd)
 
     def is_inside(self, real: str) -> bool:
         """True for a resolved path in the working folder."""
         root = os.path.realpath(self.cwd)
         return real == root or real.startswith(root.rstrip("/") + "/")
-
-    def _absolute(self, path: str) -> str:
-        from agent_tools.files.paths import find_existing
-        from agent_tools.tool import ToolFailure
-
-        try:
-            return os.path.normpath(find_existing(path, self.cwd))
-        except (ToolFailure, OSError, ValueError):
-            return os.path.normpath(os.path.join(self.cwd, path))
-
-    def _real(self, path: str) -> str:
-        from agent_tools.files.paths import find_existing
-        from agent_tools.tool import ToolFailure
-
-        try:
-            return os.path.realpath(find_existing(path, self.cwd))
-        except (ToolFailure, OSError, ValueError):  # no tool accepts such a path
-            return "/\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +181,10 @@ def judge(call: Call, rules: Sequence[Rule]) -> Judgement:
     rules = [rule for rule in rules if rule.is_for(call.tool)]
     if call.command:
         return _judge_command(call, rules)
-    if not call.paths:
+    if not call.uses:
         return _most_specific(rule for rule in rules if not rule.pattern)
     return _strictest(
-        [_most_specific(r for r in rules if not r.pattern or _matches_path(r, path)) for path in call.paths]
+        [_most_specific(r for r in rules if not r.pattern or r.path.matches(use)) for use in call.uses]
     )
 
 
@@ -299,13 +268,6 @@ def _harmless_parts(call: Call) -> frozenset[int]:
     return frozenset(harmless)
 
 
-def _matches_path(rule: Rule, path: tuple[str, str]) -> bool:
-    written, real = path
-    if rule.verdict == "allow":  # a link in an allowed folder does not allow its target
-        return rule.paths[1].fullmatch(real) is not None
-    return any(expression.fullmatch(p) for expression in rule.paths for p in (written, real))
-
-
 def _most_specific(rules: Iterable[Rule]) -> Judgement:
     rules = list(rules)
     if not rules:
@@ -338,14 +300,14 @@ def _narrowest_texts(call: Call) -> tuple[str, ...]:
             return ()
         return (f"{call.tool}({text})",)
     if call.tool in _FILE_TOOLS:
-        reals = [real for _, real in call.paths]
-        if any(_GLOB_CHARACTER.search(real) or not real.isprintable() for real in reals):
+        reals = [use.real for use in call.uses]
+        if NO_PATH in reals or any(_GLOB_CHARACTER.search(real) or not real.isprintable() for real in reals):
             return ()
         root = os.path.realpath(call.cwd).rstrip("/") + "/"
         return tuple(
             f"{call.tool}({'./' + real[len(root) :] if real.startswith(root) else real})" for real in reals
         )
-    return () if call.arguments and call.tool not in _WHOLE_TOOLS else (call.tool,)
+    return () if call.arguments and call.tool not in _PATHLESS_TOOLS else (call.tool,)
 
 
 def _is_exact(text: str, call: Call) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.agent import Agent
 from agent.cli.options import ApprovalMode, RunOptions
-from agent.cli.permissions.gate import Ask, permissions_for
+from agent.cli.permissions.gate import Ask, Permissions, permissions_for
 from agent.cli.setup.context_files import describe, prompt_text, read_context_files
 from agent.cli.setup.model_choice import choose_name, no_model_text, open_model
 from agent.cli.setup.system_prompt import build_system_prompt
@@ -39,7 +39,10 @@ def open_agent(
     puts calls that need approval to the user; `default_mode` holds when neither an option nor a settings file
     names a mode. Raises ConfigurationError when a tool or model is unknown, or no model can be chosen.
     """
+    permissions = permissions_for(options, os.environ, default=default_mode, ask=ask, notify=notify)
     tools = choose_tools(options.cwd, options.tools, options.pass_env)
+    if permissions is not None:
+        tools = [_without_hidden_files(tool, options.cwd, permissions) for tool in tools]
     name = choose_name(options.model, os.environ)
     if name is None:
         raise ConfigurationError(no_model_text())
@@ -50,7 +53,6 @@ def open_agent(
         options.append_system_prompt,
         _context_files(options, notify),
     )
-    permissions = permissions_for(options, os.environ, default=default_mode, ask=ask, notify=notify)
     with open_model(name, options.base_url, os.environ) as model:
         agent = Agent(
             model,
@@ -72,6 +74,23 @@ def _context_files(options: RunOptions, notify: Notify) -> list[tuple[str, str]]
     if files:
         notify(f"context: {describe(files, options.cwd)}")
     return [(file.path, prompt_text(file)) for file in files]
+
+
+def _without_hidden_files(tool: Tool[Any], cwd: str, permissions: Permissions) -> Tool[Any]:
+    """The same tool, for searches one that leaves out the files that rules hide."""
+    from agent_tools.find import find_tool
+    from agent_tools.grep import grep_tool
+    from agent_tools.ls import ls_tool
+
+    exclude = permissions.exclude_for(tool.name)
+    match tool.name:
+        case "grep" if exclude is not None:
+            return grep_tool(cwd, exclude=exclude)
+        case "find" if exclude is not None:
+            return find_tool(cwd, exclude=exclude)
+        case "ls" if exclude is not None:
+            return ls_tool(cwd, exclude=exclude)
+    return tool
 
 
 def choose_tools(cwd: str, names: Sequence[str] | None, pass_env: Sequence[str]) -> list[Tool[Any]]:

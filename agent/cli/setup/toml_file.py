@@ -16,14 +16,14 @@ _MAX_BYTES = 64 * 1024
 _OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, *, max_bytes: int = _MAX_BYTES) -> dict[str, Any]:
     """The tables of a file; empty when there is no file of that name.
 
-    Raises ConfigurationError for a file that is not regular, can't be read, is larger than 64 kB or is not
-    valid TOML, and for a link that leads nowhere.
+    Raises ConfigurationError for a file that is not regular, can't be read, is larger than `max_bytes` or is
+    not valid TOML, and for a link that leads nowhere.
     """
     try:
-        data = _read(path)
+        data = _read(path, max_bytes)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise ConfigurationError(f"{path} is a link to a file that does not exist") from None
@@ -38,11 +38,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is not valid TOML: it is nested too deeply") from None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, max_bytes: int) -> bytes:
     with open(os.open(path, _OPEN_FLAGS), "rb", closefd=True) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ConfigurationError(f"{path} is not a regular file")
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise ConfigurationError(f"{path} is larger than {_MAX_BYTES // 1024} kB")
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ConfigurationError(f"{path} is larger than {max_bytes // 1024} kB")
     return data

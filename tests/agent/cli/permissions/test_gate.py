@@ -13,11 +13,14 @@ from support.command import arguments, call_chunks, chunk, environment, run_comm
 from support.sse_server import SseServer
 
 from agent.cancel import CancelToken
-from agent.cli.permissions.files import Settings, load_settings, save_answer
+from agent.cli.permissions.files import Mode, Settings, load_settings, save_answer
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Permissions, Question
 from agent.cli.permissions.terminal_prompt import body
 from agent.errors import ConfigurationError
 from agent.hook_types import ToolCallInfo
+from agent_tools.find import find_tool
+from agent_tools.grep import grep_tool
+from agent_tools.ls import ls_tool
 
 
 class ScriptedUser:
@@ -125,7 +128,7 @@ def test_a_file_at_the_top_of_the_repository_applies_in_its_folders(project: Pro
     [
         ("[permissions", "not valid TOML"),
         ('permissions = "x"', "must be a table"),
-        ("[permissions]\ndenny = []", "no denny"),
+        ("[permissions]\ndenny = []", 'no "denny"'),
         ('[permissions]\ndeny = "bash"', "list of texts"),
         ("[permissions]\ndeny = [1]", "list of texts"),
         ('[permissions]\ndeny = ["bash("]', "is not a rule"),
@@ -284,10 +287,12 @@ def test_a_broken_file_exits_with_2_and_names_it(tmp_path: Path) -> None:
 
 def test_a_rule_for_an_unknown_tool_is_reported(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(*text_chunks("ok"))
-    (tmp_path / ".steady-agent.toml").write_text('[permissions]\ndeny = ["bsh(rm *)", "Bash(rm *)", "*"]\n')
+    (tmp_path / ".steady-agent.toml").write_text(
+        '[permissions]\ndeny = ["other_tool(x)", "Bash(rm *)", "*"]\n'
+    )
     ended = run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "x"))
     (note,) = ended.stderr.splitlines()
-    assert "bsh(rm *)" in note
+    assert "other_tool(x)" in note
 
 
 def test_a_question_marks_what_it_cuts() -> None:
@@ -387,3 +392,70 @@ def test_terminal_modes_are_restored_after_a_question(sse_server: SseServer, tmp
     child.expect("same")
     assert _ended(child) == 0
     assert os.path.exists(tmp_path / "ended")
+
+
+# -- what searches show ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["auto", "ask"])
+def test_searches_show_nothing_of_denied_files(project: Project, mode: Mode) -> None:
+    project.user_file('[permissions]\ndeny = ["*(.env)", "*(secrets/)", "*(keys/**)"]\n')
+    for path in (
+        ".env",
+        "sub/.env",
+        "a.txt",
+        "secrets/b.txt",
+        "sub/secrets/c.txt",
+        "keys/id",
+        "sub/keys/d.txt",
+    ):
+        (project.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (project.folder / path).write_text("KEY=1\n")
+    permissions = project.permissions(mode=mode)
+    shown = {}
+    for name, factory in (("grep", grep_tool), ("find", find_tool), ("ls", ls_tool)):
+        tool = factory(str(project.folder), exclude=permissions.exclude_for(name))
+        shown[name] = tool.execute({"pattern": "KEY" if name == "grep" else "*", "path": "."}).text
+    assert "a.txt" in shown["grep"]
+    assert "d.txt" in shown["grep"]
+    assert "left out" in shown["grep"]
+    for text in shown.values():
+        assert not any(name in text for name in (".env", "b.txt", "c.txt", "id:"))
+    for path in ("secrets", "keys", ".env", "sub/secrets"):
+        assert "deny" not in (_refusal(permissions, "ls", path="sub") or "")
+        assert _refusal(permissions, "grep", pattern="KEY", path=path) is not None
+        assert _refusal(permissions, "ls", path=path) is not None
+    tool = grep_tool(str(project.folder), exclude=permissions.exclude_for("grep"))
+    assert "KEY" not in tool.execute({"pattern": "KEY", "glob": ".env"}).text
+
+
+def test_grep_searches_no_file_that_read_may_not_read(project: Project) -> None:
+    project.user_file('[permissions]\ndeny = ["read(.env)"]\n')
+    permissions = project.permissions()
+    exclude = permissions.exclude_for("grep")
+    assert exclude is not None
+    assert exclude(str(project.folder / ".env"))
+    assert not exclude(str(project.folder / "a"))
+    assert permissions.exclude_for("find") is None
+
+
+def test_a_search_enters_a_folder_that_rules_ask_for_after_a_yes(project: Project) -> None:
+    project.user_file('[permissions]\nask = ["*(notes/)"]\n')
+    (project.folder / "notes").mkdir()
+    (project.folder / "notes" / "a.txt").write_text("KEY\n")
+    permissions = project.permissions(ScriptedUser(YES))
+    tool = grep_tool(str(project.folder), exclude=permissions.exclude_for("grep"))
+    assert "notes" not in tool.execute({"pattern": "KEY"}).text.replace("left out", "")
+    assert _refusal(permissions, "grep", pattern="KEY", path="notes") is None
+    assert "a.txt" in tool.execute({"pattern": "KEY", "path": "notes"}).text
+
+
+def test_the_command_hides_denied_files_from_searches(sse_server: SseServer, tmp_path: Path) -> None:
+    sse_server.play(*call_chunks("grep", {"pattern": "PASSWORD"}))
+    sse_server.play(*text_chunks("done"))
+    (tmp_path / ".env").write_text("PASSWORD=hunter2\n")
+    (tmp_path / ".steady-agent.toml").write_text('[permissions]\ndeny = ["*(.env)"]\n')
+    run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "x"))
+    result = sse_server.requests[1].json["messages"][-1]["content"]
+    assert "hunter2" not in result
+    assert "left out" in result

@@ -227,7 +227,7 @@ def test_the_stored_rule_allows_exactly_its_call(call: Call) -> None:
     assert _judged(call, {"allow": list(texts)}) == "allow"
     if call.command:
         assert _judged(_command("git commit -m 'a x b'"), {"allow": list(texts)}) is None
-    elif call.paths:
+    elif call.uses:
         other = Call("edit", {"path": call.arguments["path"] + "x"}, call.cwd)
         assert _judged(other, {"allow": list(texts)}) is None
 
