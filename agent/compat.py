@@ -26,7 +26,7 @@ from agent.loop.config import LoopConfig
 from agent.loop.history import History
 from agent.loop.recorder import RunRecorder
 from agent.loop.tool_call import Batch
-from agent.loop.tool_scheduler import run_batch
+from agent.loop.tool_scheduler import run_calls
 from agent.messages import AssistantMessage, Message, TextContent, ToolCall, default_convert_to_llm
 from agent.models import Model
 from agent.runs import RunResult
@@ -115,10 +115,10 @@ class ToolExecutor:
         events: list[Event] = []
         recorder = RunRecorder(History(messages), LoopConfig(_NO_MODEL), events.append)
         tools = ToolSet([self._beside_others(item) for item in self.tools])
-        batch = Batch(calls, 1, tools, Hooks(before_tool=self._gate), cancel, None)
-        prepared = batch.prepare(answer.message, answer.argument_errors)
-        _, ends = run_batch(batch, prepared, recorder, Limits(parallel_tools=None))
-        return _in_call_order(calls, events), recorder.history.messages, ends
+        hooks, limits = Hooks(before_tool=self._gate), Limits(parallel_tools=None)
+        batch = Batch(calls, 1, tools, hooks, limits, cancel)
+        outcome = run_calls(batch, answer.message, answer.argument_errors, recorder, cancel)
+        return _in_call_order(calls, events), recorder.history.messages, outcome.ending is not None
 
     def _by_its_name(self, call: ToolCall) -> ToolCall:
         name = self._names.get(call.name.lower(), call.name)

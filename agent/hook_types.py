@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from agent.messages import AssistantMessage, Message, ToolCall, ToolResultMessag
 from agent.models import Model
 from agent.runs import RunMetadata
 from agent.stream import AgentContext
-from agent.tools import ToolResult, ToolSet
+from agent.tools import ToolResult, ToolSet, unique_tools
 from agent.usage import ZERO_USAGE, Usage
 
 # -- what hooks are told: `cancel` is always the run's stop signal, to be obeyed by a hook that waits --------
@@ -198,7 +198,7 @@ class RequestUpdate:
 
     def checked(self, tools: ToolSet) -> RequestUpdate:
         """This update, fit for a run with these tools; raises ConfigurationError when it can't be."""
-        chosen = tools if self.tools is None else tool_set(self.tools)
+        chosen = tools if self.tools is None else unique_tools(self.tools)
         choice = self.tool_choice
         if choice == "required" and not len(chosen):
             raise ConfigurationError(
@@ -263,14 +263,3 @@ class Truncation:
 
     retry: bool = False
     messages: Sequence[Message] = ()
-
-
-def tool_set(tools: Iterable[Any]) -> ToolSet:
-    """A set of its own. Raises ConfigurationError for what is no tool and for two of one name."""
-    given = list(tools)
-    made = ToolSet(given)
-    if len(made) != len(given):
-        names = [item.name for item in given]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        raise ConfigurationError(f"two tools have the same name: {', '.join(doubled)}")
-    return made

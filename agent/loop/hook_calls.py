@@ -1,6 +1,6 @@
-"""What the hooks that judge a run say, with the rule for each that raises.
+"""Calls the hooks that decide about a run; each function states what follows when its hook raises.
 
-A judge that ends the run does it by `RunFailed`, which the loop turns into an ending and never lets out.
+A hook that ends the run makes these functions raise `RunFailed`, which the loop turns into the run's ending.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from agent.tools import ToolResult
 
 logger = logging.getLogger("agent")
 
-_Answer = TypeVar("_Answer")
+_Returned = TypeVar("_Returned")
 
 
 class RunFailed(Exception):
-    """A hook ended the run in `error`; `cause` is what it said or raised."""
+    """A hook ended the run in `error`; `cause` is the exception it raised or gave."""
 
     def __init__(self, cause: BaseException | str) -> None:
         self.cause = AgentError(cause) if isinstance(cause, str) else _detached(cause)
@@ -40,13 +40,13 @@ class RunFailed(Exception):
 
 
 def check_input(hooks: Hooks, info: InputInfo) -> None:
-    """Ask the input guardrails, in order. Raises RunFailed for the first that rejects."""
+    """Call the input guardrails, in order. Raises RunFailed for the first that rejects."""
     for name, guardrail in hooks.input_guardrails:
         _guard("input", name, guardrail, info)
 
 
 def review(hooks: Hooks, output: OutputInfo, messages: Sequence[Message]) -> RequestUpdate | None:
-    """Ask the output guardrails, then `candidate_answer`; the constraint to ask again with, or None.
+    """Call the output guardrails, then `candidate_answer`; the constraint to ask again with, or None.
 
     Raises RunFailed when one rejects or aborts.
     """
@@ -57,33 +57,33 @@ def review(hooks: Hooks, output: OutputInfo, messages: Sequence[Message]) -> Req
     info = CandidateInfo(
         output.message, list(messages), output.turns, output.usage, output.run, output.cancel
     )
-    verdict = _asked("candidate_answer", hooks.candidate_answer, info, Candidate)
-    if verdict is None or verdict.action == "accept":
+    candidate = call_hook("candidate_answer", hooks.candidate_answer, info, Candidate)
+    if candidate is None or candidate.action == "accept":
         return None
-    if verdict.action == "abort":
-        raise RunFailed(verdict.error or "the answer was not accepted")
-    return verdict.request or RequestUpdate()
+    if candidate.action == "abort":
+        raise RunFailed(candidate.error or "the answer was not accepted")
+    return candidate.request or RequestUpdate()
 
 
-def prepared_turn(hooks: Hooks, info: Callable[[], RunInfo]) -> TurnUpdate | None:
-    """What `prepare_turn` wants changed. Raises RunFailed when it raises or says so."""
+def call_prepare_turn(hooks: Hooks, info: Callable[[], RunInfo]) -> TurnUpdate | None:
+    """The update that `prepare_turn` returns. Raises RunFailed when it raises or returns an error."""
     if hooks.prepare_turn is None:
         return None
-    update = _asked("prepare_turn", hooks.prepare_turn, info(), TurnUpdate)
+    update = call_hook("prepare_turn", hooks.prepare_turn, info(), TurnUpdate)
     if update is not None and update.error is not None:
         raise RunFailed(update.error)
     return update
 
 
-def truncation(hooks: Hooks, info: TruncationInfo) -> Truncation | None:
-    """What `on_truncated` does with an answer that was cut. Raises RunFailed when it raises."""
+def call_on_truncated(hooks: Hooks, info: TruncationInfo) -> Truncation | None:
+    """What `on_truncated` returns for an answer that was cut. Raises RunFailed when it raises."""
     if hooks.on_truncated is None:
         return None
-    return _asked("on_truncated", hooks.on_truncated, info, Truncation)
+    return call_hook("on_truncated", hooks.on_truncated, info, Truncation)
 
 
-def says_stop(test: Callable[[RunInfo], bool], info: Callable[[], RunInfo]) -> bool:
-    """The answer of a stop test; one that raises is logged and the run goes on."""
+def should_stop(test: Callable[[RunInfo], bool], info: Callable[[], RunInfo]) -> bool:
+    """The result of a stop test; one that raises is logged and the run goes on."""
     try:
         return bool(test(info()))
     except Exception:
@@ -92,7 +92,7 @@ def says_stop(test: Callable[[RunInfo], bool], info: Callable[[], RunInfo]) -> b
 
 
 def park_payload(hooks: Hooks, info: Callable[[], RunInfo]) -> Any:
-    """What `before_park` gives; one that raises is logged and gives None."""
+    """The payload that `before_park` returns; None, and a log entry, when it raises."""
     if hooks.before_park is None:
         return None
     try:
@@ -102,8 +102,8 @@ def park_payload(hooks: Hooks, info: Callable[[], RunInfo]) -> Any:
         return None
 
 
-def polled(poll: Callable[[], Sequence[Message]] | None) -> tuple[Message, ...]:
-    """The messages a poll gives; one that raises is logged and gives none. Text becomes a user message."""
+def poll_safely(poll: Callable[[], Sequence[Message]] | None) -> tuple[Message, ...]:
+    """The messages a poll returns; none, and a log entry, when it raises. Text becomes a user message."""
     if poll is None:
         return ()
     try:
@@ -127,7 +127,9 @@ def sorted_truncation(
         ids = (i for i, call in enumerate(calls) if call.id == message.tool_call_id and i not in results)
         position = next(ids, None)
         if position is None:
-            logger.warning("on_truncated answered a call that is not there: %s", message.tool_call_id)
+            logger.warning(
+                "on_truncated returned a result for a call that does not exist: %s", message.tool_call_id
+            )
         else:
             results[position] = ToolResult(message.content, message.details, message.meta, message.is_error)
     return results, others
@@ -143,13 +145,13 @@ def _guard(phase: str, name: str, guardrail: Callable[[Any], object], info: Any)
         raise RunFailed(rejection) from error
 
 
-def _asked(name: str, hook: Callable[[Any], Any], info: Any, kind: type[_Answer]) -> _Answer | None:
-    """What a hook says. Raises RunFailed when it raises, or says what nobody can understand."""
+def call_hook(name: str, hook: Callable[[Any], Any], info: Any, kind: type[_Returned]) -> _Returned | None:
+    """What a hook returns. Raises RunFailed when it raises or returns an object of another kind."""
     try:
-        said = hook(info)
-        if said is not None and not isinstance(said, kind):
-            raise TypeError(f"{name} must return None or a {kind.__name__}, not {said!r:.80}")
-        return said
+        returned = hook(info)
+        if returned is not None and not isinstance(returned, kind):
+            raise TypeError(f"{name} must return None or a {kind.__name__}, not {returned!r:.80}")
+        return returned
     except Exception as error:
         logger.debug("a hook failed; the run ends", exc_info=True)
         raise RunFailed(error) from error

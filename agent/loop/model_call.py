@@ -1,4 +1,4 @@
-"""One answer of the model: what is sent, the stream that comes back, the message it ends as."""
+"""One model call: builds the request, consumes the stream, returns the finished message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from agent.events import MessageEnd, MessageStart, MessageUpdate, StreamRetry
 from agent.hook_types import RequestUpdate
 from agent.hooks import Hooks
 from agent.limits import TIME_IS_UP
-from agent.loop.config import LoopConfig
+from agent.loop.config import Emit, LoopConfig
+from agent.loop.history import History
 from agent.loop.recorder import RunRecorder
 from agent.messages import AssistantMessage, Message, TextContent
 from agent.retry import ABORTED_TEXT
@@ -34,7 +35,7 @@ from agent.tools import ToolSet
 
 logger = logging.getLogger("agent")
 
-# An empty answer is asked again twice: models that return one usually do better at once, or never.
+# An empty answer is asked for again twice: most models that return one do better at once, or never.
 _EMPTY_ANSWER_RETRIES = 2
 
 _EMPTY = "the model returned an empty answer"
@@ -43,18 +44,18 @@ _CLOSED = "stream ended unexpectedly"
 
 @dataclass(slots=True)
 class Answer:
-    """An answer as it ended. `recorded`: it was announced and is part of the messages.
+    """A finished answer. `recorded`: its end was emitted and it is part of the messages.
 
-    One that is `held` ended well and waits for a review before it is recorded.
+    One that is `awaiting_review` ended well and is recorded once the hooks accept it.
     """
 
     message: AssistantMessage
     argument_errors: Mapping[int, str] = field(default_factory=dict)
     recorded: bool = True
-    held: bool = False
+    awaiting_review: bool = False
 
     @property
-    def broke_inside_a_call(self) -> bool:
+    def has_truncated_call(self) -> bool:
         """True for an errored answer with a call whose arguments never came."""
         message = self.message
         return (
@@ -65,12 +66,12 @@ class Answer:
 
     @property
     def is_empty(self) -> bool:
-        """True for an answer that ended well and says nothing."""
+        """True for an answer that ended well and has no content."""
         return _is_empty(self.message)
 
 
-class Asker:
-    """Asks the model, once per call, and records what comes back. Used by the run's thread alone."""
+class ModelCaller:
+    """Calls the model and records its answers. Used by the run's thread alone."""
 
     __slots__ = (
         "_cancel",
@@ -103,17 +104,17 @@ class Asker:
         self._reviewed = bool(hooks.output_guardrails) or hooks.candidate_answer is not None
         self.answer_tools = frozenset(tool.name for tool in config.answer_tools)
 
-    def answer(
+    def call_until_usable(
         self,
         system_prompt: str,
         tools: ToolSet,
         request: RequestUpdate | None,
         wait: Callable[[float], bool],
     ) -> Answer:
-        """The next answer. One that breaks inside a tool call, or is empty, is dropped and asked again.
+        """The next answer. One that breaks inside a tool call, or is empty, is dropped and asked for again.
 
-        One that stays broken inside a call comes back as it broke, already dropped; one that stays empty
-        comes back as an error.
+        After the last attempt, an answer broken inside a call is returned as it is, already dropped; an empty
+        one is returned as an error.
         """
         broken_waits = iter(enumerate(self._config.retry.mid_tool_call, 1))
         empty_waits = iter(
@@ -121,8 +122,8 @@ class Asker:
         )
         empty_left = _EMPTY_ANSWER_RETRIES
         while True:
-            answer = self.ask(system_prompt, tools, request, may_be_empty=empty_left > 0)
-            broken = answer.broke_inside_a_call
+            answer = self.call(system_prompt, tools, request, may_be_empty=empty_left > 0)
+            broken = answer.has_truncated_call
             if not broken and not answer.is_empty:
                 return answer
             self._recorder.history.drop(answer.message)
@@ -134,13 +135,13 @@ class Asker:
             if wait(delay) and broken:
                 return answer
 
-    def ask(
+    def call(
         self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None, may_be_empty: bool
     ) -> Answer:
-        """The answer to the messages on record; `request` constrains this one."""
+        """The model's answer to the recorded messages; `request` constrains this one call."""
         timestamp = self._recorder.now_ms()
         if self._cancel.is_set():
-            return self.finish([], StreamError(ABORTED_TEXT, "aborted"), timestamp, may_be_empty)
+            return self.build([], StreamError(ABORTED_TEXT, "aborted"), timestamp, may_be_empty)
         try:
             context, options = self._request(system_prompt, tools, request)
         except Exception as error:
@@ -152,19 +153,17 @@ class Asker:
         events = self._guarded(context, options)
         try:
             end_event = self._consume(events, log)
-            return self.finish(log, end_event, timestamp, may_be_empty)
+            return self.build(log, end_event, timestamp, may_be_empty)
         finally:
-            # Only now: a provider may use the close to read its connection to the end, and nobody waits
-            # for that.
+            # Last, after the answer was emitted: a provider may read its connection to the end in `close`.
             _close(events)
 
-    def finish(
+    def build(
         self, log: list[StreamEvent], end: StreamDone | StreamError | None, timestamp: int, may_be_empty: bool
     ) -> Answer:
-        """Build the message, count its usage, announce and record it.
+        """Build the message, count its usage, emit its end and record it.
 
-        A stream that just ended is an error that is not announced: its listeners saw no end because there
-        was none.
+        For a stream without a terminal event (`end=None`) the message is an error, and no end is emitted.
         """
         built = build_message(log, end or StreamError(_CLOSED), self.model, timestamp)
         message = with_error_text(built.message)
@@ -179,13 +178,13 @@ class Asker:
             self._recorder.emit(MessageStart(PartialMessage(log, 0)))
         answer = Answer(message, built.argument_errors, recorded=False)
         if self._reviewed and self.is_final(message):
-            answer.held = True
+            answer.awaiting_review = True
         else:
             self.record(answer)
         return answer
 
     def is_final(self, message: AssistantMessage) -> bool:
-        """True for an answer that ended well, says something and asks for no work."""
+        """True for an answer that ended well, has content and calls no tool but one that takes the answer."""
         ended_well = message.stop_reason not in ("error", "aborted")
         return ended_well and not _is_empty(message) and self.only_answers(message)
 
@@ -195,12 +194,12 @@ class Asker:
 
     def record(self, answer: Answer) -> None:
         """Make the answer part of the conversation."""
-        answer.recorded, answer.held = True, False
+        answer.recorded, answer.awaiting_review = True, False
         self._recorder.history.add(answer.message)
         self._recorder.emit(MessageEnd(answer.message))
 
     def _guarded(self, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-        """The events of the stream function; whatever it raises becomes its error event."""
+        """The events of the stream function; an exception becomes an error event."""
         try:
             yield from self._stream_fn(self.model, context, options)
         except Exception as error:
@@ -210,7 +209,7 @@ class Asker:
     def _consume(
         self, events: Iterable[StreamEvent], log: list[StreamEvent]
     ) -> StreamDone | StreamError | None:
-        """Tell the events and keep them in the log; the terminal one, or None when the stream just ended."""
+        """Emit the events and append them to the log; returns the terminal one, None if there was none."""
         emit, is_cancelled = self._recorder.forward, self._cancel.is_set
         clock, run = self._config.clock, self._config.run
         for event in events:
@@ -234,7 +233,7 @@ class Asker:
     def _request(
         self, system_prompt: str, tools: ToolSet, request: RequestUpdate | None
     ) -> tuple[AgentContext, StreamOptions]:
-        """What is sent, as the hooks see and change it; the constraint of this request has the last word."""
+        """The request, after the hooks have changed it; `request`, its constraint, is applied last."""
         context = AgentContext(system_prompt, self._messages(), tuple(tools))
         options = self._options()
         on_request = self._hooks.on_request
@@ -262,7 +261,7 @@ class Asker:
         config = self._config
         key, key_error = config.api_key, ""
         if self.model.provider != config.model.provider:
-            key = ""  # it is no other provider's business
+            key = ""  # the key of one provider is never sent to another
         if config.get_api_key is not None:
             try:
                 key = config.get_api_key(self.model.provider) or key
@@ -274,8 +273,19 @@ class Asker:
         options.api_key, options.api_key_error = key, key_error
         options.refresh_api_key = _refresher(config.get_api_key)
         options.reasoning = self._off_level if level == "off" else level
-        options.on_retry = _logged(config.on_retry)
+        options.on_retry = _logging_errors(config.on_retry)
         return options
+
+
+def call_once(context: AgentContext, config: LoopConfig, stream_fn: StreamFn, emit: Emit) -> AssistantMessage:
+    """One answer to the context, with no tools, retries or resumes; emits events of the message only.
+
+    The thinking level `off` is sent as a word here, where the loop sends nothing: a side query means it.
+    """
+    recorder = RunRecorder(History(context.messages), config, emit)
+    hooks = config.hooks or Hooks(transform_context=config.transform_context)
+    caller = ModelCaller(config, hooks, stream_fn, recorder, config.cancel or CancelToken(), off_level="off")
+    return caller.call(context.system_prompt, ToolSet(context.tools), None, may_be_empty=True).message
 
 
 def _constrain(context: AgentContext, options: StreamOptions, request: RequestUpdate, tools: ToolSet) -> None:
@@ -295,22 +305,24 @@ def _is_empty(message: AssistantMessage) -> bool:
     )
 
 
-def _logged(on_retry: Callable[[int, float, str], object] | None) -> Callable[[int, float, str], None] | None:
-    """The callback as a stream function calls it: one that raises stops no retry."""
+def _logging_errors(
+    on_retry: Callable[[int, float, str], object] | None,
+) -> Callable[[int, float, str], None] | None:
+    """The callback for stream functions; an exception in it is logged and stops no retry."""
     if on_retry is None:
         return None
 
-    def told(attempt: int, delay: float, error_text: str) -> None:
+    def notify(attempt: int, delay: float, error_text: str) -> None:
         try:
             on_retry(attempt, delay, error_text)
         except Exception:
             logger.exception("on_retry failed")
 
-    return told
+    return notify
 
 
 def _refresher(get_api_key: Callable[[str], str | None] | None) -> Callable[[str], str] | None:
-    """The key callback as a provider uses it after a rejection: empty when it fails."""
+    """The key callback that a provider uses after a rejection; it returns an empty key when it fails."""
     if get_api_key is None:
         return None
 

@@ -15,7 +15,7 @@ from agent.cancel import CancelToken
 from agent.errors import SideQueryError
 from agent.events import Event
 from agent.loop.config import LoopConfig
-from agent.loop.run import ask_once
+from agent.loop.model_call import call_once
 from agent.messages import (
     AssistantMessage,
     Message,
@@ -61,7 +61,7 @@ class SideQuery:
     def _attempt(self, reasoning: str) -> AssistantMessage:
         context = AgentContext(self.system_prompt, list(self.messages))
         emit = self.on_event or (lambda event: None)
-        message = ask_once(context, replace(self.config, reasoning=reasoning), self.stream_fn, emit)
+        message = call_once(context, replace(self.config, reasoning=reasoning), self.stream_fn, emit)
         return with_error_text(message)
 
 

@@ -1,125 +1,182 @@
-"""The calls of one answer, run side by side where that is safe; results in call order whatever happens.
+"""Runs the calls of one answer, side by side where that is safe; results are in call order in any case.
 
-A tool marked `parallel` starts as soon as a slot is free. Any other is a barrier: it waits for all that run
-and runs alone. A refused call runs nothing and is settled at once. Each call has its end event when it ends;
-its result enters the conversation once those of all calls before it have.
+A tool with `parallel=True` starts as soon as a slot is free. Any other is a barrier: it waits for all running
+calls and then runs alone. A refused call runs nothing and is settled at once. Each call has its end event
+when it ends; its result enters the conversation after the results of all calls before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from queue import Empty, SimpleQueue
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty
 
+from agent.cancel import CancelToken
 from agent.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from agent.limits import Limits
 from agent.loop.recorder import RunRecorder
-from agent.loop.tool_call import Batch, Execution, PreparedCall, Said
-from agent.messages import ToolResultMessage
+from agent.loop.tool_call import (
+    Batch,
+    Inbox,
+    PreparedCall,
+    RunningCall,
+    ToolMessage,
+    execute,
+    look_up,
+    prepare,
+    settle,
+)
+from agent.messages import AssistantMessage, ToolCall, ToolResultMessage
+from agent.runs import Stop
 from agent.tools import ToolResult
 
 
-def run_batch(
-    batch: Batch, prepared: Sequence[PreparedCall], recorder: RunRecorder, limits: Limits
+@dataclass(slots=True)
+class ToolOutcome:
+    """The results of an answer's calls. `ending`: how the run ends if no message waits; None: it goes on."""
+
+    results: tuple[ToolResultMessage, ...] = ()
+    ending: Stop | None = None
+    pending: tuple[ToolCall, ...] = ()
+
+
+def run_calls(
+    batch: Batch,
+    message: AssistantMessage,
+    argument_errors: Mapping[int, str],
+    recorder: RunRecorder,
+    caller_cancel: CancelToken,
+    given: Mapping[int, ToolResult] | None = None,
+) -> ToolOutcome:
+    """Gate all calls of the answer, run them, and say what follows.
+
+    `given` are results, by position, that settle calls without running them. A paused call and those after it
+    are pending; if the caller has cancelled the run, they are answered, since it ends as aborted.
+    """
+    if not batch.calls:
+        return ToolOutcome((), "end_turn")
+    prepared, pending = _prepare_all(batch, message, argument_errors)
+    for index, result in (given or {}).items():
+        prepared[index].refusal = result
+    results, terminate = _run(batch, prepared, recorder)
+    if pending and caller_cancel.is_set():
+        more, _ = _run(batch, pending, recorder)
+        return ToolOutcome((*results, *more))
+    if pending:
+        return ToolOutcome(tuple(results), None, tuple(item.as_gated for item in pending))
+    if not terminate:
+        return ToolOutcome(tuple(results))
+    only_answers = all(call.name in batch.ungated for call in batch.calls)
+    return ToolOutcome(tuple(results), "end_turn" if only_answers else "terminated")
+
+
+def _prepare_all(
+    batch: Batch, message: AssistantMessage, argument_errors: Mapping[int, str]
+) -> tuple[list[PreparedCall], list[PreparedCall]]:
+    """The calls to run, and those that a gate left pending: the paused one and all after it."""
+    prepared: list[PreparedCall] = []
+    for index in range(len(batch.calls)):
+        item = prepare(batch, index, message, argument_errors.get(index, ""))
+        if item.paused:
+            behind = range(index + 1, len(batch.calls))
+            return prepared, [
+                item,
+                *(PreparedCall(batch.calls[i], batch.calls[i].arguments, i) for i in behind),
+            ]
+        prepared.append(item)
+    return prepared, []
+
+
+def _run(
+    batch: Batch, prepared: Sequence[PreparedCall], recorder: RunRecorder
 ) -> tuple[list[ToolResultMessage], bool]:
-    """Run the prepared calls; their results in call order, and whether all of them ask to stop."""
-    crew = _Crew(batch, recorder, limits, prepared[0].index if prepared else 0)
+    """Run the prepared calls; their results in call order, and whether all of them ask to end the run."""
+    scheduler = _Scheduler(batch, recorder, prepared[0].index if prepared else 0)
     if recorder.relay is not None:
-        recorder.relay.on_pending(crew.wake)
+        recorder.relay.on_pending(scheduler.wake)
     try:
         for item in prepared:
-            crew.begin(item)
-        while crew.running:
-            crew.settle_next()
+            scheduler.start(item)
+        while scheduler.running:
+            scheduler.finish_next()
     finally:
         if recorder.relay is not None:
             recorder.relay.on_pending(None)
-        for execution in crew.running:  # only when a listener raised
-            execution.abandon()
-    return crew.told, bool(crew.told) and crew.terminate
+        for running in scheduler.running:  # only after an exception
+            running.detach()
+    return scheduler.results, bool(scheduler.results) and scheduler.terminate
 
 
-class _Crew:
-    """The calls that run now, and the results of those that have. Used by the run's thread alone."""
+class _Scheduler:
+    """The calls that run now, and the results of those that have ended. Used by the run's thread alone."""
 
-    def __init__(self, batch: Batch, recorder: RunRecorder, limits: Limits, first: int) -> None:
-        self.running: list[Execution] = []
-        self.told: list[ToolResultMessage] = []
+    def __init__(self, batch: Batch, recorder: RunRecorder, first: int) -> None:
+        self.running: list[RunningCall] = []
+        self.results: list[ToolResultMessage] = []
         self.terminate = True
         self._batch = batch
         self._recorder = recorder
-        self._limits = limits
-        self._next_told = first
-        self._slots = max(1, limits.parallel_tools or 1) if limits.parallel_tools is not None else None
-        self._inbox: SimpleQueue[Said] = SimpleQueue()
-        self._early: dict[int, ToolResultMessage] = {}  # settled before a call that comes first
+        self._next_index = first
+        slots = batch.limits.parallel_tools
+        self._slots = None if slots is None else max(1, slots)
+        self._inbox: Inbox = Inbox()
+        self._out_of_order: dict[int, ToolResultMessage] = {}  # by index, behind a call that still runs
 
-    def begin(self, item: PreparedCall) -> None:
-        """Start a call, once those that must end before it have; or settle it."""
+    def start(self, item: PreparedCall) -> None:
+        """Start a call, after those that it has to wait for; or settle it."""
         batch = self._batch
-        batch.find_tool(item)
-        if item.refused is None:
-            while self.running and not self._has_room_for(item):
-                self.settle_next()
-                batch.find_tool(item)
+        look_up(batch, item)
+        if item.refusal is None:
+            while self.running and not self._has_slot_for(item):
+                self.finish_next()
+                look_up(batch, item)
         call = item.call
         self._recorder.emit(ToolExecutionStart(call.id, call.name, item.arguments, item.display_hint))
-        refusal = batch.refusal(item)
-        if refusal is not None:
-            self._settle(item, refusal)
+        started = execute(batch, item, self._inbox)
+        if isinstance(started, ToolResult):
+            self._finish(item, started)
             return
-        timeout = self._limits.timeout_of(getattr(item.tool, "timeout", None))
-        try:
-            execution = Execution(item, timeout, batch.cancel, batch.run, self._inbox)
-        except RuntimeError as error:  # the system gives out no more threads
-            self._settle(item, ToolResult(f"the tool could not be started: {error}", is_error=True))
-            return
-        self.running.append(execution)
+        self.running.append(started)
         while self.running and not item.may_run_beside_others:
-            self.settle_next()
+            self.finish_next()
 
-    def settle_next(self) -> None:
+    def finish_next(self) -> None:
         """Wait until one of the running calls has ended, and settle it."""
-        execution, result = self._next()
-        self.running.remove(execution)
-        self._settle(execution.item, result)
+        running, result = self._wait()
+        self.running.remove(running)
+        self._finish(running.item, result)
 
     def wake(self) -> None:
-        """There is something to tell; may be called from any thread."""
+        """Emit the events that wait. May be called from any thread."""
         self._inbox.put(None)
 
-    def _tell_news(self) -> None:
-        if self._recorder.relay is not None:
-            self._recorder.relay.emit_pending()
-
-    def _has_room_for(self, item: PreparedCall) -> bool:
+    def _has_slot_for(self, item: PreparedCall) -> bool:
         return item.may_run_beside_others and (self._slots is None or len(self.running) < self._slots)
 
-    def _next(self) -> tuple[Execution, ToolResult]:
+    def _wait(self) -> tuple[RunningCall, ToolResult]:
         while True:
-            for execution in self.running:
-                result = execution.look()
+            for running in self.running:
+                result = running.poll()
                 if result is not None:
-                    return execution, result
-            waits = [wait for execution in self.running if (wait := execution.remaining()) is not None]
+                    return running, result
+            waits = [wait for running in self.running if (wait := running.remaining()) is not None]
             try:
-                said = self._inbox.get(timeout=min(waits, default=None))
+                message = self._inbox.get(timeout=min(waits, default=None))
             except Empty:
                 continue
-            if said is None:
-                self._tell_news()
+            if message is None:
+                if self._recorder.relay is not None:
+                    self._recorder.relay.emit_pending()
                 continue
-            execution, kind, value = said
-            result = execution.hear(kind, value, self._report)
+            result = message.call.handle(message, self._report)
             if result is not None:
-                return execution, result
+                return message.call, result
 
-    def _settle(self, item: PreparedCall, result: ToolResult) -> None:
-        result = self._batch.settle(item, result)
+    def _finish(self, item: PreparedCall, result: ToolResult) -> None:
+        result = settle(self._batch, item, result)
         call = item.call
         self.terminate = self.terminate and result.terminate and not result.is_error
         self._recorder.emit(ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint))
-        message = ToolResultMessage(
+        self._out_of_order[item.index] = ToolResultMessage(
             call.id,
             call.name,
             result.content,
@@ -128,29 +185,27 @@ class _Crew:
             result.meta,
             self._recorder.now_ms(),
         )
-        if item.index != self._next_told:
-            self._early[item.index] = message
-            return
-        self._announce(message)
-        while self._early and (early := self._early.pop(self._next_told, None)) is not None:
-            self._announce(early)
+        while (message := self._out_of_order.pop(self._next_index, None)) is not None:
+            self._recorder.add_whole(message)
+            self.results.append(message)
+            self._next_index += 1
 
-    def _announce(self, message: ToolResultMessage) -> None:
-        self._recorder.add_whole(message)
-        self.told.append(message)
-        self._next_told += 1
-
-    def _report(self, item: PreparedCall, kind: str, value: Any) -> None:
-        """Pass on what a tool says while it runs."""
-        if kind == "usage":
-            self._recorder.usage += value
-        elif kind == "event":  # of a run inside this one, stamped there
-            self._recorder.forward(value)
-        else:
-            self._tell_update(item, value)
-
-    def _tell_update(self, item: PreparedCall, partial: ToolResult) -> None:
-        call, status = item.call, partial.status_message
-        self._recorder.emit(
-            ToolExecutionUpdate(call.id, call.name, item.arguments, item.display_hint, partial, status)
-        )
+    def _report(self, item: PreparedCall, message: ToolMessage) -> None:
+        """Pass on what a tool reports while it runs."""
+        match message.kind:
+            case "usage":
+                self._recorder.usage += message.value
+            case "event":  # of a run inside this one, stamped there
+                self._recorder.forward(message.value)
+            case "update":
+                call, partial = item.call, message.value
+                self._recorder.emit(
+                    ToolExecutionUpdate(
+                        call.id,
+                        call.name,
+                        item.arguments,
+                        item.display_hint,
+                        partial,
+                        partial.status_message,
+                    )
+                )

@@ -11,10 +11,10 @@ from agent.errors import ToolError
 
 
 def run_coroutine(work: Coroutine[Any, Any, Any], cancel: Any) -> Any:
-    """What the coroutine returns, on an event loop of its own.
+    """The result of the coroutine, run on an event loop of its own.
 
-    When `cancel` is a token that tells (`on_cancel`), the coroutine is cancelled with it, wherever it waits;
-    then ToolError is raised, unless it returns all the same.
+    When `cancel` is a token with `on_cancel`, the coroutine is cancelled with it, wherever it waits; then
+    ToolError is raised, unless it returns all the same.
     """
     try:
         return asyncio.run(_watched(work, getattr(cancel, "on_cancel", None)))

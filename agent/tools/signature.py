@@ -1,4 +1,4 @@
-"""From a function's signature to a JSON Schema, and from a model's arguments to what the function takes.
+"""The JSON Schema for a function's signature, and the function's arguments from those of a model.
 
 Imports pydantic, so it is loaded when the first tool is made of a function.
 """
@@ -20,7 +20,7 @@ from agent.errors import ConfigurationError, ToolError
 
 _CONTEXT = "context"
 
-# What a model can't know as wrong and loses nothing: a number where text is wanted is its digits.
+# A number where text is expected becomes its digits: nothing is lost, and models do it often.
 _CONFIG = ConfigDict(extra="ignore", coerce_numbers_to_str=True, protected_namespaces=())
 
 
@@ -35,10 +35,10 @@ class ArgumentModel:
         self._name = name
         parameters = _parameters(function, name)
         self._wants_context = any(parameter.name == _CONTEXT for parameter in parameters)
-        told = [parameter for parameter in parameters if parameter.name != _CONTEXT]
-        self._fields = {parameter.name: f"argument_{n}" for n, parameter in enumerate(told)}
+        shown = [parameter for parameter in parameters if parameter.name != _CONTEXT]
+        self._fields = {parameter.name: f"argument_{n}" for n, parameter in enumerate(shown)}
         fields: dict[str, Any] = {
-            self._fields[parameter.name]: _field(parameter, docs.get(parameter.name)) for parameter in told
+            self._fields[parameter.name]: _field(parameter, docs.get(parameter.name)) for parameter in shown
         }
         try:
             self._model: type[BaseModel] = create_model(
@@ -58,29 +58,29 @@ class ArgumentModel:
         try:
             return self._model.model_validate(arguments)
         except ValidationError as error:
-            mended = self._mended(arguments, error)
-            if mended == arguments:
+            repaired = self._repaired(arguments, error)
+            if repaired == arguments:
                 raise ToolError(f"invalid arguments for {self._name}: {problems(error)}") from None
         try:
-            return self._model.model_validate(mended)
+            return self._model.model_validate(repaired)
         except ValidationError as error:
             raise ToolError(f"invalid arguments for {self._name}: {problems(error)}") from None
 
-    def _mended(self, arguments: Any, error: ValidationError) -> Any:
-        """The arguments with two habits of models put right: null for "not given", and JSON in a string."""
+    def _repaired(self, arguments: Any, error: ValidationError) -> Any:
+        """The arguments with two common mistakes corrected: null for "not given", and JSON in a string."""
         if not isinstance(arguments, Mapping):
             return arguments
-        mended = dict(arguments)
+        repaired = dict(arguments)
         for name in {item["loc"][0] for item in error.errors(include_url=False) if item["loc"]}:
-            if mended.get(name) is None:
-                mended.pop(name, None)
+            if repaired.get(name) is None:
+                repaired.pop(name, None)
             else:
-                mended[name] = _unwrapped(mended[name])
-        return mended
+                repaired[name] = _unwrapped(repaired[name])
+        return repaired
 
 
 class _Schema(GenerateJsonSchema):
-    """A default that JSON can't hold is just not shown; there is nobody to warn of it."""
+    """Leaves out a default that JSON can't hold, without a warning."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -102,8 +102,8 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
 def _evaluated_parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     """The parameters with annotations that were kept as text evaluated.
 
-    Only those a model is told of: the type of `context` and that of the result may be known to a type
-    checker alone. Names that are local to the place of the definition are found too.
+    Only those of parameters that a model sees: the types of `context` and of the result may be imported for
+    type checkers alone. Names that are local to the place of the definition are found too.
     """
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -121,7 +121,7 @@ def _evaluated_parameters(function: Callable[..., Any], name: str) -> list[inspe
 
 
 def _globals_of(function: Any) -> Mapping[str, Any]:
-    """The names a function sees around it, through wrappers, partials and bound methods."""
+    """The globals of a function, through wrappers, partials and bound methods."""
     while isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
         function = function.func if isinstance(function, functools.partial) else function.__wrapped__
     code = function if inspect.isroutine(function) else type(function).__call__
@@ -130,9 +130,9 @@ def _globals_of(function: Any) -> Mapping[str, Any]:
 
 
 def _locals_of_caller() -> Mapping[str, Any]:
-    """The local names where the tool is defined: the nearest frame outside of the files that make it."""
+    """The local names where the tool is defined: those of the nearest frame outside of this package."""
     frame = sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "agent.tools"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("agent.tools."):
         frame = frame.f_back
     return frame.f_locals
 
@@ -160,7 +160,7 @@ def _annotated_text(annotation: Any) -> str | None:
 
 
 def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without the titles pydantic adds, which tell a model nothing."""
+    """The schema without the titles that pydantic adds: they only repeat the names."""
     plain: dict[str, Any] = _without_titles(schema)
     plain.setdefault("properties", {})
     plain.setdefault("required", [])
@@ -195,6 +195,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def problems(error: ValidationError) -> str:
+    """The problems of a validation in one line, each with its field, what was expected and what came."""
     return "; ".join(_problem(item) for item in error.errors(include_url=False))
 
 
@@ -206,7 +207,7 @@ def _problem(item: Any) -> str:
         return f"a JSON object was expected, got {_shown(item['input'])}"
     message = item["msg"].removeprefix("Value error, ")
     if item["type"].endswith("_parsing") or item["type"] == "int_from_float":
-        message = message.partition(",")[0]  # the rest says that what came is something else, which follows
+        message = message.partition(",")[0]  # the rest repeats the value, which follows
     return f"{where}: {message.replace('Input should be', 'expected', 1)}, got {_shown(item['input'])}"
 
 

@@ -27,7 +27,7 @@ from agent import (
     event_to_json,
     tool,
 )
-from agent.loop.fallback import Fallbacks, another_may_help
+from agent.loop.fallback import Fallbacks, is_worth_another_model
 from agent.messages import AssistantMessage
 from agent.stream import StreamError, StreamEvent, StreamOptions
 from agent.testing import ScriptedModel, error, text, tool_call
@@ -102,7 +102,7 @@ def test_a_failure_that_any_model_would_have_ends_the_run(failure: str) -> None:
     script = Script(error(failure))
     result, told = run(script, A, B)
     assert (result.stop, result.error, told) == ("error", failure, [])
-    assert not another_may_help(failure)
+    assert not is_worth_another_model(failure)
 
 
 def test_each_model_is_tried_once_and_the_last_failure_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Docstrings in three styles, taken apart."""
+"""Descriptions and parameters from docstrings in three styles."""
 
 from __future__ import annotations
 
@@ -92,9 +92,11 @@ def test_the_description_and_the_parameters_of_each_style(docstring: str) -> Non
             "Do.",
             {"x": "Eight spaces.", "y": "Too."},
         ),
-        ("Do.\n\nARGS:\n    x:\n        Below.", "Do.", {"x": "Below."}),
+        ("Do.\n\nArgs:\n    x:\n        Below.", "Do.", {"x": "Below."}),
+        ("Do.\n\nARGS:\n    x: No section.", "Do.\n\nARGS:\n    x: No section.", {}),
+        ("Do.\n\nArgs:\n    no colon here", "Do.\n\nArgs:\n    no colon here", {}),
+        ("Do.\n\nReturns:\n    One.", "Do.", {}),
         ("Do.\n\nArgs:\n    x: See http://a.b/c: yes.\n", "Do.", {"x": "See http://a.b/c: yes."}),
-        ("Do.\n\nArgs:\n    http://a.b: no parameter", "Do.", {}),
         ("Do.\n\nExample:\n    x: not a parameter\n\nArgs:\n    y: One.", "Do.", {"y": "One."}),
         ("Do.\n\nKeyword Args:\n    y: One.", "Do.", {"y": "One."}),
         (
@@ -103,7 +105,7 @@ def test_the_description_and_the_parameters_of_each_style(docstring: str) -> Non
             {"x": "One.", "y": "After a blank line."},
         ),
         ("Réponse.\n\nArgs:\n    größe: Wie groß.", "Réponse.", {"größe": "Wie groß."}),
-        ("Do.\n\n:param x: One.\nArgs is a word.", "Do.", {"x": "One."}),
+        ("Do.\n\n:param x: One.\nArgs is a word.", "Do.", {"x": "One. Args is a word."}),
         ("A list::\n\n    x: code\n\nEnd.", "A list::\n\n    x: code\n\nEnd.", {}),
         ("Emit :foo: smileys.\n:smile: too", "Emit :foo: smileys.\n:smile: too", {}),
     ],

@@ -673,7 +673,7 @@ def test_a_raw_tool_must_return_text_blocks_or_a_result(value: Any) -> None:
 
 def test_the_positions_of_the_arguments_are_the_pinned_ones() -> None:
     pinned = {
-        AgentTool: "name description parameters execute label display_hint parallel timeout",
+        AgentTool: "name description parameters execute label display_hint parallel timeout read_only",
         ToolResult: "content details meta is_error terminate status_message",
         ToolDisplayHint: "title_args result_max_lines use_box",
         TitleArg: "name style label",
@@ -698,10 +698,10 @@ def test_tools_and_results_are_values() -> None:
     assert replace(result, is_error=True).details == {"a": 1}
 
 
-def test_a_context_without_a_listener_swallows_updates_and_one_with_gets_results() -> None:
-    ToolContext().update("nobody listens")
+def test_a_context_without_a_callback_drops_updates_and_one_with_it_passes_results() -> None:
+    ToolContext().update("dropped")
     heard: list[ToolResult] = []
-    context = ToolContext("c", report=heard.append)
+    context = ToolContext("c", on_update=heard.append)
     context.update("half")
     context.update(ToolResult("more", status_message="50 %"))
     assert heard == [ToolResult("half"), ToolResult("more", status_message="50 %")]
