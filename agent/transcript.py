@@ -1,12 +1,13 @@
 """Transcripts, and the tool calls in them that wait for a result.
 
 A call is pending if it belongs to the last answer and no result follows for it, unless that answer failed or
-was aborted. So pending calls are found again in messages that come from a file or another process.
+was aborted. Other messages that follow change nothing. So pending calls are found again in messages that come
+from a file or another process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -125,13 +126,40 @@ def find_pending(messages: Sequence[Message]) -> Pending:
         match message:
             case ToolResultMessage():
                 answered.append(message.tool_call_id)
-            case CustomMessage():
-                continue
-            case AssistantMessage() if message.stop_reason not in ("error", "aborted"):
-                return Pending(message, _unanswered(message, answered))
-            case _:
-                break
+            case AssistantMessage():
+                failed = message.stop_reason in ("error", "aborted")
+                return Pending() if failed else Pending(message, _unanswered(message, answered))
     return Pending()
+
+
+def insert_results(messages: list[Message], pending: Pending, results: Iterable[ToolResultMessage]) -> None:
+    """Put results of pending calls behind their answer, in the order of its calls.
+
+    Results that stand there keep their places; messages that are no results stay behind those.
+    """
+    answer = pending.message
+    if answer is None:
+        return
+    start = next(i for i in range(len(messages) - 1, -1, -1) if messages[i] is answer) + 1
+    stored = [(i, m) for i, m in enumerate(messages[start:], start) if isinstance(m, ToolResultMessage)]
+    free = [position for position in range(len(answer.tool_calls)) if position not in pending.positions]
+    places = [(_take_position(answer, free, message), index) for index, message in stored]
+    free = list(pending.positions)
+    for result in results:
+        position = _take_position(answer, free, result)
+        index = min((i for p, i in places if p > position), default=places[-1][1] + 1 if places else start)
+        messages.insert(index, result)
+        places = [(p, i + (i >= index)) for p, i in places] + [(position, index)]
+        places.sort(key=lambda place: place[1])
+
+
+def _take_position(answer: AssistantMessage, free: list[int], result: ToolResultMessage) -> int:
+    """Take the first of the free positions whose call a result answers; -1 when it answers none."""
+    for position in free:
+        if answer.tool_calls[position].id == result.tool_call_id:
+            free.remove(position)
+            return position
+    return -1
 
 
 def resolved_by(calls: Sequence[ToolCall], resolve: Callable[[ToolCall], Any]) -> list[ToolResultMessage]:

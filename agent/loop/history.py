@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from agent.errors import ToolCallNotPendingError
 from agent.messages import Message, ToolResultMessage
-from agent.transcript import Pending, find_pending
+from agent.transcript import Pending, find_pending, insert_results
 
 
 class History:
@@ -74,13 +74,16 @@ class History:
         with self._lock:
             return find_pending(self._messages)
 
-    def answer(self, pending: Pending, results: Iterable[Message]) -> None:
-        """Add the results of pending calls. Raises ToolCallNotPendingError if one has a result by now."""
+    def answer(self, pending: Pending, results: Iterable[ToolResultMessage]) -> None:
+        """Add the results of pending calls, in call order.
+
+        Raises ToolCallNotPendingError if one has a result by now.
+        """
         with self._lock:
             now = find_pending(self._messages)
             if now.message is not pending.message or now.positions != pending.positions:
                 raise ToolCallNotPendingError("the calls were answered while they were being resolved")
-            self._messages.extend(results)
+            insert_results(self._messages, pending, results)
 
     # -- the run's side --------------------------------------------------------------------------------
 

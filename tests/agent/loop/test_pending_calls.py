@@ -202,8 +202,10 @@ def test_pending_are_the_unanswered_calls_of_the_last_answer() -> None:
     assert ids(AssistantMessage([TextContent("hi")])) == []
 
 
-def test_a_message_behind_them_ends_the_wait_but_an_entry_of_the_application_does_not() -> None:
-    assert ids(calling("l1"), UserMessage("never mind")) == []
+def test_messages_behind_them_do_not_answer_them() -> None:
+    """FR-21"""
+    assert ids(calling("l1"), UserMessage("never mind")) == ["l1"]
+    assert ids(calling("l1"), UserMessage("a"), AssistantMessage("b")) == []
     assert ids(
         calling("l1", "l2"),
         answer("l1"),
@@ -259,7 +261,7 @@ def test_some_may_be_resolved_and_the_rest_later_in_any_order() -> None:
     agent.resolve_tool_calls(ToolResolution("l2", "two"))
     assert [c.id for c in agent.pending_calls] == ["l1", "l3"]
     agent.resolve_tool_calls(ToolResolution("l3", "three", is_error=True), ToolResolution("l1", "one"))
-    assert results(agent.state.messages) == [("l2", "two"), ("l1", "one"), ("l3", "three")]
+    assert results(agent.state.messages) == [("l1", "one"), ("l2", "two"), ("l3", "three")]
     assert [m.is_error for m in agent.state.messages[2:]] == [False, False, True]  # type: ignore[union-attr]
     assert agent.pending_calls == []
 
