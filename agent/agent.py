@@ -229,8 +229,8 @@ class Agent:
         """Start a run with a text, a message or several; returns at once.
 
         Raises AgentBusyError while a run is active (use `steer` or `follow_up` then); a prompt made while a
-        run is finishing is accepted and runs next. Raises ConfigurationError without a model or a stream
-        function.
+        run is finishing is accepted and runs next. Raises ConfigurationError for a blank message and without
+        a model or a stream function.
         """
         return self._start(CancelToken(), prompt_messages(prompt, images))
 

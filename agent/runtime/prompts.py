@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.errors import ConfigurationError
-from agent.messages import ImageContent, Message, TextContent, UserMessage
+from agent.messages import ImageContent, Message, TextContent, UserBlock, UserMessage
 
 Prompt = str | Message | Sequence[str | Message]
 
@@ -14,7 +14,7 @@ Prompt = str | Message | Sequence[str | Message]
 def prompt_messages(prompt: Prompt, images: Sequence[ImageContent] = ()) -> list[Message]:
     """The messages of a text, a message or several. Raises ConfigurationError for anything else."""
     if isinstance(prompt, str) and images:
-        return [UserMessage([TextContent(prompt), *images])]
+        return [as_message(UserMessage([TextContent(prompt), *images]))]
     if images:
         raise ConfigurationError("images go with a text prompt; put them into the message's content instead")
     if isinstance(prompt, (list, tuple)):
@@ -23,9 +23,21 @@ def prompt_messages(prompt: Prompt, images: Sequence[ImageContent] = ()) -> list
 
 
 def as_message(message: Any) -> Message:
-    """A message as it is, a text as a user message. Raises ConfigurationError for anything else."""
+    """A message as it is, a text as a user message. Raises ConfigurationError for anything else.
+
+    A blank one is refused too: providers reject empty messages, so it would be left out of the request, and
+    the model would answer the message before it once more.
+    """
     if isinstance(message, str):
-        return UserMessage(message)
+        message = UserMessage(message)
     if not hasattr(message, "role"):
         raise ConfigurationError(f"a message must be text or a message object, not {type(message).__name__}")
+    if isinstance(message, UserMessage) and _is_blank(message.content):
+        raise ConfigurationError("the message is blank: it has no text and no image for the model to read")
     return message  # type: ignore[no-any-return]
+
+
+def _is_blank(content: str | Sequence[UserBlock]) -> bool:
+    if isinstance(content, str):
+        return not content.strip()
+    return all(isinstance(block, TextContent) and not block.text.strip() for block in content)
