@@ -112,7 +112,6 @@ def test_a_dependency_is_imported_by_its_allowed_importers_only(package: str) ->
     assert not wrong, _lines(wrong)
 
 
-@pytest.mark.xfail(reason="being mended", strict=False)
 def test_imports_go_downwards() -> None:
     """Imports for type checkers and imports inside functions count as well."""
     wrong = [
@@ -134,7 +133,6 @@ def test_the_loop_and_the_providers_do_not_import_each_other() -> None:
     assert not wrong, _lines(wrong)
 
 
-@pytest.mark.xfail(reason="being mended", strict=False)
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for type checkers and imports inside functions count as well."""
     sorter = TopologicalSorter[str]()

@@ -18,7 +18,8 @@ _PATH = re.compile(r"[\w./-]*/[\w./-]*|[\w-]+\.(?:py|md|toml)")
 
 def _named(pattern: str) -> list[tuple[str, str]]:
     pages = [(page, (ROOT / page).read_text("utf-8")) for page in PAGES]
-    return [(page, name) for page, text in pages for name in sorted(set(re.findall(pattern, text)))]
+    found = ((page, re.findall(pattern, text, re.MULTILINE)) for page, text in pages)
+    return [(page, name) for page, names in found for name in sorted(set(names))]
 
 
 PATHS = [(page, code) for page, code in _named(_CODE.pattern) if _PATH.fullmatch(code)]
@@ -29,7 +30,7 @@ def test_a_path_on_a_page_for_contributors_exists(page: str, path: str) -> None:
     assert any((folder / path).exists() for folder in FOLDERS) or list((ROOT / "agent").rglob(path))
 
 
-TARGETS = [(page, name) for page, name in _named(r"make ([a-z-]+)")]
+TARGETS = [(page, name) for page, name in _named(r"(?:`|^    )make ([a-z-]+)") if name]
 
 
 @pytest.mark.parametrize(("page", "target"), TARGETS)
