@@ -28,6 +28,7 @@ from agent.cli.tui.frame import Frame
 from agent.cli.tui.history import open_history
 from agent.cli.tui.keys import key_bindings
 from agent.cli.tui.layout import STYLE, build_layout
+from agent.cli.tui.paste_guard import guard_pastes
 from agent.cli.tui.pastes import Pastes
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class InteractiveApp:
             style=STYLE,
             erase_when_done=True,
         )
+        guard_pastes(self.app.input)
         self.app.ttimeoutlen = self.app.timeoutlen = _ESC_SECONDS
         # The answer to a cursor position request would arrive between the keys at every printed line.
         if hasattr(self.app.output, "enable_cpr"):

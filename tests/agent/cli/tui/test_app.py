@@ -197,6 +197,17 @@ def test_a_long_paste_is_a_label_in_the_line_and_sent_whole(
     assert _prompts(sse_server) == ["see: " + pasted]
 
 
+def test_a_paste_without_an_end_is_left_with_esc(sse_server: SseServer, agent: Interactive) -> None:
+    """Z20"""
+    sse_server.play(*text_chunks("ok"))
+    agent.type("\x1b[200~abc")
+    # A key that comes with the paste is part of it, so it is pressed until it arrives alone.
+    agent.wait_until(lambda: agent.type(ESC) or agent.line.startswith("abc"), "the pasted text")
+    agent.type(CTRL_U + "hello" + ENTER)
+    agent.wait_for("1 turn")
+    assert _prompts(sse_server) == ["hello"]
+
+
 @pytest.mark.parametrize("keys", [CTRL_J, "\\" + ENTER, ALT_ENTER], ids=["ctrl-j", "backslash", "alt-enter"])
 def test_a_prompt_may_have_several_lines(sse_server: SseServer, agent: Interactive, keys: str) -> None:
     sse_server.play(*text_chunks("ok"))
