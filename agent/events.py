@@ -131,6 +131,7 @@ class ToolExecutionStart(Event):
     tool_name: str
     arguments: Mapping[str, Any]
     display_hint: ToolDisplayHint | None = None
+    label: str = ""  # the readable name of the tool
     type: ClassVar[str] = "tool_execution_start"
 
 
@@ -144,6 +145,7 @@ class ToolExecutionUpdate(Event):
     display_hint: ToolDisplayHint | None
     partial_result: ToolResult
     status_message: str = ""
+    label: str = ""  # the readable name of the tool
     type: ClassVar[str] = "tool_execution_update"
 
 
@@ -156,6 +158,7 @@ class ToolExecutionEnd(Event):
     result: ToolResult
     is_error: bool
     display_hint: ToolDisplayHint | None = None
+    label: str = ""  # the readable name of the tool
     type: ClassVar[str] = "tool_execution_end"
 
 
@@ -310,6 +313,8 @@ def _message(message: Message | PartialMessage | None) -> dict[str, Any] | None:
 
 def _call_to_json(event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd) -> dict[str, Any]:
     data: dict[str, Any] = {"tool_call_id": event.tool_call_id, "tool_name": event.tool_name}
+    if event.label and event.label != event.tool_name:
+        data["label"] = event.label
     if event.display_hint is not None:
         data["display_hint"] = _hint(event.display_hint)
     return data

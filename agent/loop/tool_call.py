@@ -70,6 +70,11 @@ class PreparedCall:
         return getattr(self.tool, "display_hint", None)
 
     @property
+    def label(self) -> str:
+        """The readable name of the tool; its name when there is none."""
+        return str(getattr(self.tool, "label", "") or self.call.name)
+
+    @property
     def may_run_beside_others(self) -> bool:
         """True for a tool with `parallel=True`; never for an unknown one, nor for another truthy value."""
         return getattr(self.tool, "parallel", False) is True

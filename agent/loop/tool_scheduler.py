@@ -130,7 +130,9 @@ class _Scheduler:
                 self.finish_next()
                 look_up(batch, item)
         call = item.call
-        self._recorder.emit(ToolExecutionStart(call.id, call.name, item.arguments, item.display_hint))
+        self._recorder.emit(
+            ToolExecutionStart(call.id, call.name, item.arguments, item.display_hint, item.label)
+        )
         started = execute(batch, item, self._inbox)
         if isinstance(started, ToolResult):
             self._finish(item, started)
@@ -175,7 +177,9 @@ class _Scheduler:
         result = settle(self._batch, item, result)
         call = item.call
         self.terminate = self.terminate and result.terminate and not result.is_error
-        self._recorder.emit(ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint))
+        self._recorder.emit(
+            ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint, item.label)
+        )
         self._out_of_order[item.index] = ToolResultMessage(
             call.id,
             call.name,
@@ -207,5 +211,6 @@ class _Scheduler:
                         item.display_hint,
                         partial,
                         partial.status_message,
+                        item.label,
                     )
                 )

@@ -21,8 +21,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def arguments(url: str, *words: str) -> list[str]:
-    """The command line that talks to a server at `url`."""
-    return [sys.executable, "-m", "agent", "--model", "local/test", "--base-url", url, *words]
+    """The command line that talks to a server at `url`.
+
+    Without a folder of its own it works in the repository, whose AGENTS.md it leaves out.
+    """
+    folder = [] if "--cwd" in words else ["--no-context-files"]
+    return [sys.executable, "-m", "agent", "--model", "local/test", "--base-url", url, *folder, *words]
 
 
 def run_command(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import TextIO
 
 from agent.cli.display.amounts import duration
+from agent.cli.display.call_text import excerpt, title
 from agent.cli.display.clean_text import OutputError, clean, one_line
 from agent.events import (
     AutoResume,
@@ -20,9 +21,7 @@ from agent.events import (
 )
 from agent.messages import AssistantMessage, ImageContent
 from agent.stream import TextDelta, TextEnd
-from agent.tools import ToolResult
-
-_RESULT_LINES = 5
+from agent.tools import ToolDisplayHint, ToolResult
 
 
 class PlainRenderer:
@@ -35,12 +34,19 @@ class PlainRenderer:
     shows_errors = False
 
     def __init__(
-        self, out: TextIO, *, quiet: bool = False, err: TextIO | None = None, on_closed: Callable[[], object]
+        self,
+        out: TextIO,
+        *,
+        quiet: bool = False,
+        err: TextIO | None = None,
+        on_closed: Callable[[], object],
+        cwd: str = "",
     ) -> None:
         self._out = out
         self._err = err or sys.stderr
         self._quiet = quiet
         self._on_closed = on_closed
+        self._cwd = cwd
         self._at_line_start = True
         self.closed = False
         self.problem: BaseException | None = None
@@ -74,18 +80,17 @@ class PlainRenderer:
                 print(f"[{one_line(event.error_message)}; trying again]", file=self._err, flush=True)
             case ToolExecutionStart() if not self._quiet:
                 self._end_line()
-                self._line(f"[{event.tool_name}] {title(event.arguments, event.display_hint)}".rstrip())
+                name = event.label or event.tool_name
+                self._line(f"[{name}] {title(event.arguments, event.display_hint, self._cwd)}".rstrip())
                 self._out.flush()
             case ToolExecutionEnd() if not self._quiet:
-                self._result(event.result, event.is_error)
+                self._result(event.result, event.is_error, event.display_hint)
 
-    def _result(self, result: ToolResult, is_error: bool) -> None:
-        lines = result.text.rstrip().split("\n")
+    def _result(self, result: ToolResult, is_error: bool, hint: ToolDisplayHint | None) -> None:
+        lines, omitted, is_end = excerpt(result.text, is_error, hint)
         mark = "!" if is_error else "|"
-        more = [f"... {len(lines) - _RESULT_LINES} more lines"] if len(lines) > _RESULT_LINES else []
-        # The end of an error says what went wrong.
-        shown = [*more, *lines[-_RESULT_LINES:]] if is_error else [*lines[:_RESULT_LINES], *more]
-        for line in shown:
+        more = [f"... {omitted} more lines"] if omitted else []
+        for line in [*more, *lines] if is_end else [*lines, *more]:
             self._line(f"  {mark} {one_line(line)}".rstrip())
         images = [block for block in result.content if isinstance(block, ImageContent)]
         for image in images:
@@ -104,20 +109,3 @@ class PlainRenderer:
     def _end_line(self) -> None:
         if not self._at_line_start:
             self._write("\n")
-
-
-def title(arguments: Mapping[str, Any], hint: Any) -> str:
-    """The header of a call on one line: the arguments that its display hint names, else all of them."""
-    shown = getattr(hint, "title_args", None)
-    if shown:
-        parts = [
-            _title_part(arg, arguments[arg.name]) for arg in shown if arguments.get(arg.name) is not None
-        ]
-    else:
-        parts = [f"{name}={value}" for name, value in arguments.items()]
-    return one_line(" ".join(parts))
-
-
-def _title_part(arg: Any, value: Any) -> str:
-    text = f"/{value}/" if arg.style == "pattern" else str(value)
-    return f"{arg.label} {text}" if arg.label else text

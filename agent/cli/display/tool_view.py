@@ -1,74 +1,73 @@
-"""Renders one tool call: its header, its result, and the change it made."""
+"""Renders one tool call with rich: its header, its result, and the change it made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agent.cli.display.amounts import duration
+from agent.cli.display.call_text import LONGEST_LINE, excerpt, title_parts
 from agent.cli.display.clean_text import clean
 from agent.messages import ImageContent
-from agent.tools import ToolResult
+from agent.tools import ToolDisplayHint, ToolResult
 
-# A screen holds several calls only if each takes a few lines. A change is read more closely.
-RESULT_LINES = 6
+# A change is read more closely than other results.
 DIFF_LINES = 24
 _RUNNING_LINES = 3
-# Wider than any terminal; a line of a minified file has megabytes.
-_LONGEST_LINE = 500
 _SLOW = 1.0  # the duration of a call is shown from this many seconds on
 
 _TITLE_STYLES = {"path": "cyan", "pattern": "magenta", "accent": "bold"}
 _DIFF_STYLES = {"+": "green", "-": "red"}
+_INDENT, _BOX = "    ", "  \u2502 "
 
 
-def header(name: str, arguments: Mapping[str, Any], hint: Any, mark: Text, note: str = "") -> Text:
-    """One line: a mark, the tool, the arguments that its display hint names, and a note."""
-    line = Text.assemble(mark, " ", (clean(name), "bold"), no_wrap=True, overflow="ellipsis")
-    for label, text, style in _title(arguments, hint):
-        line.append(f" {label} " if label else " ", "dim")
-        line.append(text, style)
-    if note:
-        line.append(f"  {note}", "dim")
-    return line
+@dataclass(slots=True)
+class Call:
+    """A tool call as it is shown. `label` is the readable name of the tool, `started` a monotonic time."""
+
+    label: str
+    arguments: Mapping[str, Any]
+    hint: ToolDisplayHint | None
+    started: float
+    progress: str = ""
 
 
 def finished_call(
-    name: str, arguments: Mapping[str, Any], hint: Any, result: ToolResult, is_error: bool, seconds: float
+    call: Call, result: ToolResult, is_error: bool, seconds: float, cwd: str = ""
 ) -> RenderableType:
     """The header of a finished call and a few lines of its result."""
     mark = Text("✗", "red") if is_error else Text("●", "green")
-    note = duration(seconds) if seconds >= _SLOW else ""
-    return Group(header(name, arguments, hint, mark, note), *_outcome(result, is_error, hint))
+    return Group(_header(call, mark, seconds, cwd), *_outcome(result, is_error, call.hint))
 
 
-def running_call(
-    name: str, arguments: Mapping[str, Any], hint: Any, mark: Text, seconds: float, progress: str
-) -> RenderableType:
+def running_call(call: Call, mark: Text, seconds: float, cwd: str = "") -> RenderableType:
     """The header of a running call, and its last progress."""
-    lines = progress.rstrip().split("\n")[-_RUNNING_LINES:] if progress.strip() else []
-    note = duration(seconds) if seconds >= _SLOW else ""
-    return Group(header(name, arguments, hint, mark, note), *(row(line, "dim") for line in lines))
+    progress = call.progress.rstrip()
+    lines = progress.split("\n")[-_RUNNING_LINES:] if progress.strip() else []
+    return Group(_header(call, mark, seconds, cwd), *(row(line, "dim") for line in lines))
 
 
-def _title(arguments: Mapping[str, Any], hint: Any) -> list[tuple[str, str, str]]:
-    """Label, text and style of each argument in the header."""
-    shown = getattr(hint, "title_args", None)
-    if not shown:
-        return [(f"{name}=", _on_one_line(value), "") for name, value in arguments.items()]
-    parts = []
-    for arg in shown:
-        value = arguments.get(arg.name)
-        if value is not None:
-            text = f"/{value}/" if arg.style == "pattern" else str(value)
-            parts.append((arg.label, _on_one_line(text), _TITLE_STYLES.get(arg.style, "")))
-    return parts
+def row(line: str, style: str, indent: str = _INDENT) -> Text:
+    """A line below a header, cut at the right edge of the screen."""
+    line = clean(line[:LONGEST_LINE].expandtabs(4))
+    return Text(indent + line, style, no_wrap=True, overflow="ellipsis")
 
 
-def _outcome(result: ToolResult, is_error: bool, hint: Any) -> list[Text]:
+def _header(call: Call, mark: Text, seconds: float, cwd: str) -> Text:
+    line = Text.assemble(mark, " ", (clean(call.label), "bold"), no_wrap=True, overflow="ellipsis")
+    for label, text, style in title_parts(call.arguments, call.hint, cwd):
+        line.append(f" {label} " if label else " ", "dim")
+        line.append(text, _TITLE_STYLES.get(style, ""))
+    if seconds >= _SLOW:
+        line.append(f"  {duration(seconds)}", "dim")
+    return line
+
+
+def _outcome(result: ToolResult, is_error: bool, hint: ToolDisplayHint | None) -> list[Text]:
     diff = result.details.get("diff") if isinstance(result.details, Mapping) else None
     if isinstance(diff, str) and diff and not is_error:
         return _diff(diff)
@@ -77,20 +76,15 @@ def _outcome(result: ToolResult, is_error: bool, hint: Any) -> list[Text]:
     return rows + [row(_image(block), "dim") for block in images]
 
 
-def _text(text: str, is_error: bool, hint: Any) -> list[Text]:
-    if not text.strip():
-        return []
+def _text(text: str, is_error: bool, hint: ToolDisplayHint | None) -> list[Text]:
     style = "red" if is_error else "dim"
-    lines = text.rstrip().split("\n")
-    limit = min(getattr(hint, "result_max_lines", 0) or RESULT_LINES, RESULT_LINES)
-    left = len(lines) - limit
-    if left <= 1:  # a notice about one omitted line would be as long as that line
-        return [row(line, style) for line in lines]
-    more = row(f"... {left} more lines", "dim italic")
-    # The end of an error and of a program's output is the informative part.
-    if is_error or getattr(hint, "use_box", False):
-        return [more, *(row(line, style) for line in lines[-limit:])]
-    return [*(row(line, style) for line in lines[:limit]), more]
+    indent = _BOX if hint is not None and hint.use_box else _INDENT
+    lines, omitted, is_end = excerpt(text, is_error, hint)
+    rows = [row(line, style, indent) for line in lines]
+    if not omitted:
+        return rows
+    more = row(f"... {omitted} more lines", "dim italic", indent)
+    return [more, *rows] if is_end else [*rows, more]
 
 
 def _diff(diff: str) -> list[Text]:
@@ -104,13 +98,3 @@ def _diff(diff: str) -> list[Text]:
 def _image(block: ImageContent) -> str:
     kilobytes = max(1, len(block.data) * 3 // 4 // 1000)
     return f"image: {block.mime_type}, {kilobytes} kB"
-
-
-def row(line: str, style: str) -> Text:
-    """A line below a header, cut at the right edge of the screen."""
-    line = clean(line[:_LONGEST_LINE].expandtabs(4))
-    return Text("    " + line, style, no_wrap=True, overflow="ellipsis")
-
-
-def _on_one_line(value: Any) -> str:
-    return " ".join(clean(str(value)[:_LONGEST_LINE].replace("\n", " ")).split())

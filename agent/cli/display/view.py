@@ -6,8 +6,7 @@ It writes nothing itself, so the printed run and the interactive mode share it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -17,7 +16,7 @@ from agent.cli.display import amounts
 from agent.cli.display.clean_text import clean, one_line
 from agent.cli.display.markdown import Block
 from agent.cli.display.markdown_blocks import MarkdownBlocks
-from agent.cli.display.tool_view import finished_call, running_call
+from agent.cli.display.tool_view import Call, finished_call, running_call
 from agent.events import (
     AgentEnd,
     AgentStart,
@@ -46,24 +45,13 @@ _PROMPT_LINES = 20
 _LONG_ARGUMENTS = 200
 
 
-@dataclass(slots=True)
-class _Call:
-    """A running call."""
-
-    name: str
-    arguments: Mapping[str, Any]
-    hint: Any
-    started: float
-    progress: str = ""
-
-
 class RunView:
     """The view of one run after another: `feed` returns parts to print once, `live` the parts to redraw.
 
     An event costs the length of its text; `live` costs the same however long the answer is. With `prompts`,
     the messages that begin a run are shown too; messages that enter during the run always are. `describe`
-    returns a note to show beside such a message, or None to hide it. Not thread-safe: feed and draw under
-    one lock.
+    returns a note to show beside such a message, or None to hide it. Paths in titles are shown relative to
+    `cwd`. Not thread-safe: feed and draw under one lock.
     """
 
     def __init__(
@@ -72,14 +60,16 @@ class RunView:
         prompts: bool = False,
         describe: Callable[[UserMessage], str | None] = lambda message: "",
         clock: Callable[[], float] = time.monotonic,
+        cwd: str = "",
     ) -> None:
         self._prompts = prompts
         self._describe = describe
         self._run_id = ""
         self._clock = clock
+        self._cwd = cwd
         self._answer = MarkdownBlocks()
         self._thoughts = MarkdownBlocks()
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, Call] = {}
         self._is_running = False
         self.is_asking = False  # the run waits for the answer to an approval question
         self._is_first = True
@@ -131,7 +121,8 @@ class RunView:
                 return self._message_end(message)
             case ToolExecutionStart():
                 self._preparing = ("", 0)
-                call = _Call(event.tool_name, event.arguments, event.display_hint, self._clock())
+                label = event.label or event.tool_name
+                call = Call(label, event.arguments, event.display_hint, self._clock())
                 self._calls[event.tool_call_id] = call
             case ToolExecutionUpdate():
                 self._progress(event)
@@ -207,9 +198,9 @@ class RunView:
 
     def _tool_end(self, event: ToolExecutionEnd) -> RenderableType:
         call = self._calls.pop(event.tool_call_id, None)
-        call = call or _Call(event.tool_name, {}, event.display_hint, self._clock())
+        call = call or Call(event.label or event.tool_name, {}, event.display_hint, self._clock())
         seconds = self._clock() - call.started
-        return finished_call(call.name, call.arguments, call.hint, event.result, event.is_error, seconds)
+        return finished_call(call, event.result, event.is_error, seconds, self._cwd)
 
     def _end(self, event: AgentEnd) -> list[RenderableType]:
         parts = self._flush()
@@ -259,7 +250,7 @@ class RunView:
         for call in tuple(self._calls.values()):
             seconds = now - call.started
             mark = Text(self._spin(seconds), "yellow")
-            parts.append(running_call(call.name, call.arguments, call.hint, mark, seconds, call.progress))
+            parts.append(running_call(call, mark, seconds, self._cwd))
         name, size = self._preparing
         if size >= _LONG_ARGUMENTS:
             parts.append(Text(f"{self._spin(now)} {name}: {amounts.short_count(size)} characters", "dim"))
@@ -289,7 +280,7 @@ class RunView:
         if self._retrying:
             return self._retrying
         if self._calls:
-            return f"running {', '.join(dict.fromkeys(call.name for call in self._calls.values()))}"
+            return f"running {', '.join(dict.fromkeys(call.label for call in self._calls.values()))}"
         if self._preparing[0]:
             return f"preparing {self._preparing[0]}"
         if self._answer.tail:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from agent.cli.display.clean_text import one_line
-from agent.cli.display.plain import title
+from agent.cli.display.call_text import title
+from agent.cli.display.clean_text import clean, one_line
 from agent.cli.permissions.gate import Question
 from agent.cli.permissions.planned_change import Change, planned_change
 from agent.events import (
@@ -22,7 +22,7 @@ from agent.events import (
 )
 from agent.messages import ImageContent
 from agent.stream import TextDelta, ThinkingDelta
-from agent.tools import ToolResult
+from agent.tools import ToolDisplayHint, ToolResult
 
 _KINDS: dict[str, Any] = {
     "read": "read",
@@ -55,7 +55,7 @@ class Updates:
             case ToolExecutionStart():
                 if event.tool_call_id in self._changes:
                     return [acp.update_tool_call(event.tool_call_id, status="in_progress")]
-                call = (event.tool_call_id, event.tool_name, event.arguments)
+                call = (event.tool_call_id, event.tool_name, event.arguments, event.label)
                 return [self.announce(*call, hint=event.display_hint, status="in_progress")]
             case ToolExecutionUpdate():
                 content = _content(event.partial_result)
@@ -69,7 +69,13 @@ class Updates:
         return []
 
     def announce(
-        self, id: str, tool: str, arguments: Mapping[str, Any], hint: Any = None, status: Any = "pending"
+        self,
+        id: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        label: str = "",
+        hint: ToolDisplayHint | None = None,
+        status: Any = "pending",
     ) -> Any:
         """The update that announces a call."""
         import acp
@@ -80,13 +86,17 @@ class Updates:
         locations = [ToolCallLocation(path=os.path.join(self._cwd, path))] if isinstance(path, str) else None
         return acp.start_tool_call(
             id,
-            title=f"{tool} {title(arguments if hint else _main_arguments(arguments), hint)}".strip(),
+            title=self._title(label or tool, arguments, hint),
             kind=_KINDS.get(tool, "other"),
             status=status,
             content=self.change(id) or None,
             locations=locations,
             raw_input=dict(arguments),
         )
+
+    def _title(self, name: str, arguments: Mapping[str, Any], hint: ToolDisplayHint | None) -> str:
+        shown = arguments if hint else _main_arguments(arguments)
+        return f"{clean(name)} {title(shown, hint, self._cwd)}".strip()
 
     def change(self, id: str) -> list[Any]:
         """The change that a call would make, as content of the call."""
@@ -120,7 +130,7 @@ def call_update(updates: Updates, question: Question) -> Any:
     path = question.arguments.get("path")
     return ToolCallUpdate(
         tool_call_id=question.id,
-        title=f"{question.tool} {one_line(question.command or str(path or ''))}".strip(),
+        title=f"{clean(question.tool)} {one_line(question.command or str(path or ''))}".strip(),
         kind=_KINDS.get(question.tool, "other"),
         status="pending",
         content=content or None,

@@ -75,7 +75,7 @@ def _repair_and_check(options: DemoOptions, source: Path, project: Path) -> int:
             f"A test of this project fails. Find out why and repair the code. Run the tests with:\n{command}"
         )
         _print(f"Prompt: {prompt}\n")
-        code = run_agent(agent, prompt, screen_renderer(agent))
+        code = run_agent(agent, prompt, screen_renderer(agent, str(project)))
     if code not in (DONE, FAILED):
         return code
     return _check(source, project, command)

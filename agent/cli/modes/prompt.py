@@ -61,13 +61,14 @@ def run_agent(agent: Agent, prompt: str, renderer: Renderer) -> int:
     return exit_code(result, is_shown=renderer.shows_errors and sys.stderr.isatty())
 
 
-def screen_renderer(agent: Agent, *, quiet: bool = False) -> Renderer:
+def screen_renderer(agent: Agent, cwd: str, *, quiet: bool = False) -> Renderer:
     """The renderer for standard output: rich on a terminal, else plain text without escape codes."""
     if quiet or not wants_rich(sys.stdout):
-        return PlainRenderer(sys.stdout, quiet=quiet, on_closed=agent.abort)
+        return PlainRenderer(sys.stdout, quiet=quiet, on_closed=agent.abort, cwd=cwd)
+    from agent.cli.display.view import RunView
     from agent.cli.render import RichRenderer
 
-    return RichRenderer(on_closed=agent.abort)
+    return RichRenderer(on_closed=agent.abort, view=RunView(cwd=cwd))
 
 
 def wants_rich(out: TextIO) -> bool:
@@ -80,7 +81,7 @@ def wants_rich(out: TextIO) -> bool:
 def _renderer(options: RunOptions, agent: Agent) -> Renderer:
     if options.json:
         return JsonRenderer(unwrapped(sys.stdout), on_closed=agent.abort)
-    return screen_renderer(agent, quiet=options.quiet)
+    return screen_renderer(agent, options.cwd, quiet=options.quiet)
 
 
 def _notifier(options: RunOptions) -> Notify:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.cli.display.paths import short_path
 from agent.cli.setup.config_folder import config_folder
 
 _NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -167,14 +168,7 @@ def _read(found: _Found, limit: int) -> ContextFile:
 
 
 def _description(file: ContextFile, cwd: str) -> str:
-    name = _short_path(file.path, cwd)
+    name = short_path(file.path, os.path.abspath(cwd))
     if file.problem:
         return f"{name} (not read: {file.problem})"
     return f"{name} (cut: {file.size // 1000} kB)" if file.is_truncated else name
-
-
-def _short_path(path: str, cwd: str) -> str:
-    if os.path.dirname(path) == os.path.abspath(cwd):
-        return os.path.basename(path)
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if home != "/" and path.startswith(home + os.sep) else path

@@ -7,7 +7,6 @@ queue, the input line and the footer.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -19,6 +18,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.renderer import CPR_Support
 
+from agent.cli.display.paths import short_path
 from agent.cli.interrupts import end_on_termination
 from agent.cli.options import RunOptions
 from agent.cli.terminal_state import TerminalState
@@ -327,14 +327,9 @@ class InteractiveApp:
         if self._hint:
             return [("class:warning", self._hint)]
         words = self._session.footer() if self._session is not None else {"model": "starting"}
-        words["folder"] = _short_folder(self._options.cwd)
+        words["folder"] = short_path(self._options.cwd)
         width = self._columns()
         for least in ("tokens", "folder", "thinking", "cost", "context"):
             if len(" · ".join(words.values())) > width:
                 words.pop(least, None)
         return [("class:dim", " · ".join(words.values()))]
-
-
-def _short_folder(path: str) -> str:
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path == home or path.startswith(home + os.sep) else path

@@ -55,7 +55,7 @@ class Session:
         self._width = width
         self._wake = wake
         self._lock = threading.Lock()
-        self._view = RunView(prompts=True, describe=self._describe)
+        self._view = RunView(prompts=True, describe=self._describe, cwd=cwd)
         self._outbox = Outbox(agent)
         self._shell = ShellCommands(cwd)
         self._silent: list[UserMessage] = []  # shown already, when the command ran

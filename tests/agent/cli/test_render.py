@@ -87,15 +87,15 @@ def test_a_call_is_one_header_line_from_its_hint_and_a_few_lines_of_its_result(t
     call = [tool_call("bash", {"command": "seq 1 30\n", "timeout": 9})]
     lines = _lines(call, "done", tools=coding_tools(str(tmp_path)))
     assert lines[0] == "● bash seq 1 30 timeout 9"
-    assert lines[1] == "    ... 24 more lines"
-    assert lines[-3] == "    30"
+    assert lines[1] == "  \u2502 ... 20 more lines"
+    assert lines[-3] == "  \u2502 30"
 
 
 def test_the_beginning_of_a_listing_is_shown(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("".join(f"line {n}\n" for n in range(40)))
     lines = _lines([tool_call("read", {"path": "f"})], "done", tools=coding_tools(str(tmp_path)))
     assert lines[:2] == ["● read f", "    line 0"]
-    assert "more lines" in lines[7]
+    assert "more lines" in lines[11]
 
 
 def test_a_change_is_shown_as_a_coloured_diff(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_failed_call_is_marked_and_its_end_shown() -> None:
 
     lines = _lines([tool_call("fails")], "done", tools=[fails])
     assert lines[0] == "✗ fails"
-    assert lines[1] == "    ... 14 more lines"
-    assert lines[7] == "    line 19"
+    assert lines[1] == "    ... 10 more lines"
+    assert lines[11] == "    line 19"
 
 
 def test_an_image_is_named_and_not_printed() -> None:

@@ -285,7 +285,9 @@ def test_misuse_exits_with_2() -> None:
 def test_the_client_is_a_program_too(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(chunk({"reasoning_content": "hm"}), *text_chunks("Hello ", "there."))
     command = [sys.executable, str(ROOT / "examples" / "rpc_client.py"), "hi"]
-    ended = run_command([*command, "--model", "local/test", "--base-url", sse_server.url])
+    ended = run_command(
+        [*command, "--model", "local/test", "--base-url", sse_server.url, "--no-context-files"]
+    )
     assert (ended.stdout, ended.stderr) == ("Hello there.\n", "")
 
 
