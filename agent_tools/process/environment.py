@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
+
+from agent_tools.process.secrets import is_secret
 
 # Set only where the variable is not set: many programs omit colours on a pipe, and displays that show the raw
 # output need them. The model never sees them.
@@ -21,25 +22,13 @@ _UNATTENDED = {
     "SSH_ASKPASS_REQUIRE": "never",
 }
 
-# Words between underscores that mark the name of a secret.
-_SECRET_NAME = re.compile(
-    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|API_KEY|COOKIE"
-    r"|(?:^|_)(?:ACCESS|PRIVATE|ENCRYPTION|SIGNING|MASTER|AUTH|ACCOUNT|SERVICE|DEPLOY)_?KEYS?(?:_|$)"
-    r"|(?:^|_)(?:API|AUTH|ACCESS)_?TOKENS(?:_|$)"
-    r"|TOKEN(?:_|$)|_(?:KEY|PASS|PWD|PAT|AUTH)$",
-    re.IGNORECASE,
-)
-
 
 def filtered_environment(environ: Mapping[str, str], pass_env: Collection[str] = ()) -> dict[str, str]:
-    """`environ` without the variables whose names say that they hold an API key, a token or a password.
+    """Return `environ` without the variables that look like secrets, by name or by value.
 
-    Decided by the name alone (`OPENAI_API_KEY`, `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD` ...),
-    in any case; `pass_env` names those to keep all the same.
+    `pass_env` names variables to keep all the same.
     """
-    return {
-        name: value for name, value in environ.items() if name in pass_env or not _SECRET_NAME.search(name)
-    }
+    return {name: value for name, value in environ.items() if name in pass_env or not is_secret(name, value)}
 
 
 def command_environment(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
