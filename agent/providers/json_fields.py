@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from agent.providers.history_transform import to_json_text
+
+_COUNT_LIMIT = 10**12
+_DOLLAR_LIMIT = 10**9
 
 
 def as_text(value: Any) -> str:
@@ -29,10 +31,17 @@ def first_object(value: Any) -> dict[str, Any]:
 
 
 def as_count(value: Any) -> int:
-    """The value if it is a positive number, rounded down, else 0."""
+    """The value if it is a positive number below 10^12, rounded down, else 0. More tokens are none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
-    return int(value) if 0 < value < math.inf else 0
+    return int(value) if 0 < value < _COUNT_LIMIT else 0
+
+
+def as_dollars(value: Any) -> float:
+    """The value if it is a positive number below 10^9, else 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < _DOLLAR_LIMIT else 0.0
 
 
 def error_text(event: dict[str, Any]) -> str:

@@ -6,14 +6,21 @@ calls are interleaved, ids come late or never.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent.partial_json import parse_arguments
 from agent.providers.decoder import Decoder, OpenCall, normalized, split_total
 from agent.providers.history_transform import to_json_text
-from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text, first_object
+from agent.providers.json_fields import (
+    as_count,
+    as_dollars,
+    as_list,
+    as_object,
+    as_text,
+    error_text,
+    first_object,
+)
 from agent.providers.openai_completions.object_scan import ObjectScan
 from agent.stream import StreamEvent, TextDelta, ToolCallDelta
 from agent.usage import Cost, ModelCost, Usage
@@ -358,17 +365,11 @@ def _stated_cost(raw: dict[str, Any]) -> Cost:
 
     With a provider key of one's own (`is_byok`) that is OpenRouter's fee; the provider's share comes on top.
     """
-    fee = _dollars(raw.get("cost"))
+    fee = as_dollars(raw.get("cost"))
     if raw.get("is_byok") is not True:
         return Cost(total=fee)
-    share = _dollars(as_object(raw.get("cost_details")).get("upstream_inference_cost"))
+    share = as_dollars(as_object(raw.get("cost_details")).get("upstream_inference_cost"))
     return Cost(total=round(fee + share, 12), is_estimate=bool(fee) and not share)
-
-
-def _dollars(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0.0
-    return float(value) if 0 < value < math.inf else 0.0
 
 
 first_error = CompletionsDecoder.first_error

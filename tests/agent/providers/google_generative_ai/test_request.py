@@ -122,6 +122,17 @@ def test_what_comes_after_the_reason_counts(sse_server: SseServer) -> None:
     assert (message.text, message.stop_reason) == ("a", "toolUse")
 
 
+def test_a_pause_after_content_that_followed_the_reason_cuts_nothing(
+    sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Z01"""
+    monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.1)
+    one, two, three = (G([{"text": text}], "STOP") for text in ("one ", "two ", "three"))
+    sse_server.play(one, two, pause(0.3), three)
+    message = asked(sse_server)
+    assert (message.text, message.stop_reason) == ("one two three", "stop")
+
+
 def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
     sse_server.play(G([{"text": "x"}], "STOP", usageMetadata={"promptTokenCount": 1_000_000}))
     assert asked(sse_server, model=replace(GEMINI_3, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
