@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from agent_tools.editing.replacement import EditArguments, Edited, apply_edits
 from agent_tools.files.atomic_write import (
+    FileChanged,
     Writer,
     content_hash,
-    lock_for,
     read_regular,
     require_regular_file,
     store,
 )
+from agent_tools.files.file_lock import lock_for
 from agent_tools.files.filesystem import FILESYSTEM, Filesystem, filesystem_for
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
+from agent_tools.files.protected import PROTECTED
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import format_size
 
 Reader = Callable[[Any, str], str]
 
+_ATTEMPTS = 5
 MAX_EDITED_BYTES = 100 * 1024 * 1024  # a text is held several times while it is edited
 
 DESCRIPTION = """\
@@ -38,23 +41,32 @@ def edit_tool(
     reader: Reader | None = None,
     writer: Writer | None = None,
     confine: bool = False,
+    protect: Collection[str] = PROTECTED,
 ) -> Tool[EditArguments]:
     """The tool `edit`, with relative paths taken from `cwd`.
 
     `reader(context, absolute_path)` and `writer(context, absolute_path, text)` stand for the disk when the
     text lives elsewhere (in an editor, on another machine). Edits of one file wait for each other, however
-    its path is spelled, so parallel calls lose nothing. `confine` refuses what is not below `cwd`.
+    its path is spelled, so parallel calls lose nothing. `confine` refuses what is not below `cwd`,
+    and changes of the files and folders in `protect`, which programs outside a sandbox obey.
     """
-    cwd, filesystem = filesystem_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine, protect)
 
     def target(arguments: EditArguments) -> str:
         return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
     def edit(arguments: EditArguments, context: Any) -> Result:
         path = target(arguments)
-        with lock_for(path, context.cancel):
-            edited = prepare_edit(arguments, path, context, reader, filesystem)
-            store(path, edited.data, context, writer, filesystem)
+        with lock_for(path, context.cancel, filesystem):
+            for attempt in range(_ATTEMPTS):
+                read = _status(path, filesystem) if reader is None else None
+                edited = prepare_edit(arguments, path, context, reader, filesystem)
+                try:
+                    store(path, edited.data, context, writer, filesystem, expected=read)
+                    break
+                except FileChanged:  # by a program that takes no lock
+                    if attempt == _ATTEMPTS - 1:
+                        raise
         return _result(arguments, edited)
 
     return Tool(
@@ -65,6 +77,13 @@ def edit_tool(
         display_hint=DisplayHint((TitleArg("path", "path"),)),
         paths=lambda arguments: (path_use(target(arguments), is_written=True),),
     )
+
+
+def _status(path: str, filesystem: Filesystem) -> os.stat_result | None:
+    try:
+        return filesystem.stat(path)
+    except OSError:
+        return None
 
 
 def prepare_edit(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
 
-from agent_tools.files.atomic_write import lock_for, make_parents, open_regular, store
+from agent_tools.files.atomic_write import make_parents, open_regular, store
+from agent_tools.files.file_lock import lock_for
 from agent_tools.files.filesystem import Filesystem, filesystem_for
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
+from agent_tools.files.protected import PROTECTED
 from agent_tools.images import (
     MAX_BYTES,
     MAX_HEIGHT,
@@ -63,13 +66,13 @@ Photographs are turned upright by their EXIF orientation."""
 
 
 def imageresize_tool(
-    cwd: str | os.PathLike[str] = ".", *, confine: bool = False
+    cwd: str | os.PathLike[str] = ".", *, confine: bool = False, protect: Collection[str] = PROTECTED
 ) -> Tool[ImageResizeArguments]:
     """The tool `imageresize`; relative paths start at `cwd`, the source changes only if it is the output.
 
-    `confine` refuses to read or write what is not below `cwd`.
+    `confine` refuses to read or write what is not below `cwd`, and to write what `protect` names.
     """
-    cwd, filesystem = filesystem_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine, protect)
 
     def source(arguments: ImageResizeArguments) -> str:
         return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
@@ -148,7 +151,7 @@ def _write(image: ResizedImage, output: str, kind: str, context: Any, filesystem
         raise ToolFailure(
             f"the result is {image.mime_type}; output must end in .png, .jpg or .jpeg, not {output}"
         )
-    with lock_for(output, context.cancel):
+    with lock_for(output, context.cancel, filesystem):
         make_parents(output, filesystem)
         store(output, image.data, context, filesystem=filesystem)
     text = f"Wrote {output}: {_measures(image)}"

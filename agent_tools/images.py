@@ -30,6 +30,10 @@ QUALITY = 80
 MAX_PIXELS = 1 << 26
 # A baseline JPEG is decoded at down to an eighth of its size, so phones' 200 megapixels cost little memory.
 MAX_JPEG_PIXELS = 1 << 28
+# Each scan of a progressive JPEG passes over all pixels; this many take about a second. Encoders write up to
+# 15.
+MAX_SCANNED_PIXELS = 16 * MAX_PIXELS
+_JPEG_SCAN = b"\xff\xda"  # compressed data never contains this marker
 MAX_INPUT_BYTES = 100 * 1024 * 1024  # no camera writes more; keeps a mistaken path from filling the memory
 
 _LOWER_QUALITIES = (70, 55, 40)
@@ -205,6 +209,9 @@ def _open(data: bytes, mime: str) -> ImageFile.ImageFile:
     image: ImageFile.ImageFile = readers[mime](io.BytesIO(data))
     scalable = mime == "image/jpeg" and not image.info.get("progressive")
     _check_size(*image.size, MAX_JPEG_PIXELS if scalable else MAX_PIXELS)
+    scans = data.count(_JPEG_SCAN) if mime == "image/jpeg" else 0
+    if scans * image.width * image.height > MAX_SCANNED_PIXELS:
+        raise ImageError(f"the JPEG has {scans} scans, too many to decode; make a copy of it first")
     return image
 
 

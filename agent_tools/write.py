@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
 
-from agent_tools.files.atomic_write import Writer, content_hash, lock_for, make_parents, store
+from agent_tools.files.atomic_write import Writer, content_hash, make_parents, store
 from agent_tools.files.encoding import encode_argument
+from agent_tools.files.file_lock import lock_for
 from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
+from agent_tools.files.protected import PROTECTED
 from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
 
 
@@ -26,14 +29,19 @@ To change a part of a file use edit instead. The answer carries the hash of the 
 
 
 def write_tool(
-    cwd: str | os.PathLike[str] = ".", *, writer: Writer | None = None, confine: bool = False
+    cwd: str | os.PathLike[str] = ".",
+    *,
+    writer: Writer | None = None,
+    confine: bool = False,
+    protect: Collection[str] = PROTECTED,
 ) -> Tool[WriteArguments]:
     """The tool `write`, with relative paths taken from `cwd`.
 
     `writer(context, absolute_path, content)` stores the text instead of us (an editor, another machine); it
-    makes missing folders itself and raises when it cannot. `confine` refuses what is not below `cwd`.
+    makes missing folders itself and raises when it cannot. `confine` refuses what is not below `cwd`, and
+    changes of the files and folders in `protect`, which programs outside a sandbox obey.
     """
-    cwd, filesystem = filesystem_for(cwd, confine)
+    cwd, filesystem = filesystem_for(cwd, confine, protect)
 
     def target(arguments: WriteArguments) -> str:
         path = resolve(require_path(arguments.path), cwd, filesystem=filesystem)
@@ -44,7 +52,7 @@ def write_tool(
     def write(arguments: WriteArguments, context: Any) -> Result:
         path = target(arguments)
         data = encode_argument(arguments.content, "content")
-        with lock_for(path, context.cancel):
+        with lock_for(path, context.cancel, filesystem):
             existed = filesystem.exists(path)
             if writer is None:
                 make_parents(path, filesystem)

@@ -1,4 +1,4 @@
-"""Reads regular files and replaces their content atomically, with one writer per file at a time."""
+"""Reads regular files and replaces their content atomically."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import os
 import secrets
 import stat
 import sys
-import threading
-import unicodedata
-import weakref
-from collections.abc import Callable, Hashable, Iterator
+import time
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from agent_tools.files.filesystem import FILESYSTEM, DirFd, Filesystem
-from agent_tools.tool import Cancel, ToolFailure
+from agent_tools.tool import ToolFailure
 from agent_tools.truncate import format_size
 
 HASH_LENGTH = 16  # hex digits: 64 bits avoid accidental collisions and cost a model few tokens
@@ -28,7 +26,8 @@ Writer = Callable[[Any, str, str], object]
 # is read-only, the owner cannot be set, the file is a mount point (as in containers). /proc answers ENOENT.
 _NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOENT})
 _READ_BYTES = 1 << 20
-_LOCK_POLL = 0.05  # seconds between two looks at the stop signal while waiting for a file's lock
+_LEFTOVER_SECONDS = 3600.0  # no write takes that long, so an older temporary file is from a killed process
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 def content_hash(data: bytes) -> str:
@@ -75,22 +74,35 @@ def read_regular(path: str, filesystem: Filesystem = FILESYSTEM, *, max_bytes: i
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def atomic_write(path: str, data: bytes, filesystem: Filesystem = FILESYSTEM) -> None:
+class FileChanged(ToolFailure):
+    """A file is not the one any more that was read before."""
+
+
+def atomic_write(
+    path: str,
+    data: bytes,
+    filesystem: Filesystem = FILESYSTEM,
+    *,
+    expected: os.stat_result | None = None,
+) -> None:
     """Make `data` the content of the file; a reader sees either the old bytes or the new ones.
 
     A link is followed and stays a link, a dangling one gets its target. An existing file keeps its mode,
     owner and extended attributes; a new one gets 0666 minus the umask. A file is rewritten in place instead
     when a rename is impossible or would make another file of it: it has several hard links, or an owner we
     cannot give it, or is a mount point, or its folder takes no new file. There the old bytes are put back if
-    the writing fails.
-    Raises OSError, and then the file is as it was; the folder must exist. No promise about a power cut; when
-    the process is killed in the middle, a hidden `.<16 hex digits>.tmp` may stay beside the old content.
+    the writing fails, and are kept in a hidden `.<16 hex digits>.old` beside the file until it is written, if
+    the folder takes one. Raises OSError, and then the file is as it was; the folder must exist. With
+    `expected`, a status from before, raises `FileChanged` if another program has changed the file since. No
+    promise about a power cut. When the process is killed in the middle, a hidden `.<16 hex digits>.tmp` may
+    stay beside the old content; a later write of the same file removes it.
     """
-    with filesystem.locate(path) as target:
+    with filesystem.locate(path, writes=True) as target:
         try:
             old = os.stat(target.name, dir_fd=target.folder, follow_symlinks=False)
         except FileNotFoundError:
-            _replace(target, data, None)
+            _require_unchanged(path, None, expected)
+            _replace(target, data, None, path, expected)
             return
         if stat.S_ISLNK(old.st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -98,12 +110,19 @@ def atomic_write(path: str, data: bytes, filesystem: Filesystem = FILESYSTEM) ->
         # A rename would succeed on a file that its owner protected.
         if not os.access(target.name, os.W_OK, dir_fd=target.folder):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        if old.st_nlink > 1 or not _replace(target, data, old):
-            _overwrite(target, data)
+        _require_unchanged(path, old, expected)
+        if old.st_nlink > 1 or not _replace(target, data, old, path, expected):
+            _overwrite(target, data, path)
 
 
 def store(
-    path: str, data: bytes, context: Any, writer: Writer | None = None, filesystem: Filesystem = FILESYSTEM
+    path: str,
+    data: bytes,
+    context: Any,
+    writer: Writer | None = None,
+    filesystem: Filesystem = FILESYSTEM,
+    *,
+    expected: os.stat_result | None = None,
 ) -> None:
     """Write the new content, after `context.journal` could save the old one."""
     journal = getattr(context, "journal", None)
@@ -111,7 +130,7 @@ def store(
         journal.before_change(path)
     try:
         if writer is None:
-            atomic_write(path, data, filesystem)
+            atomic_write(path, data, filesystem, expected=expected)
         else:
             writer(context, path, data.decode("utf-8", "surrogateescape"))
     except ToolFailure:
@@ -135,53 +154,11 @@ def make_parents(path: str, filesystem: Filesystem = FILESYSTEM) -> None:
         raise ToolFailure(f"cannot create the directory {parent}: {reason}") from error
 
 
-@contextlib.contextmanager
-def lock_for(path: str, cancel: Cancel | None = None) -> Iterator[None]:
-    """Hold the one lock of a file, however its path is spelled; gives up with `ToolFailure` when cancelled.
-
-    For threads of this process. A lock lives as long as somebody holds or awaits it.
-    """
-    key = _lock_key(path)
-    with _locks_guard:
-        lock = _locks.get(key)
-        if lock is None:
-            lock = _locks[key] = _FileLock()
-    while not lock.held.acquire(timeout=_LOCK_POLL):
-        if cancel is not None and cancel.is_set():
-            raise ToolFailure(f"aborted while waiting for another change of {path}")
-    try:
-        yield
-    finally:
-        lock.held.release()
-
-
-class _FileLock:
-    __slots__ = ("__weakref__", "held")
-
-    def __init__(self) -> None:
-        self.held = threading.Lock()
-
-
-_locks: weakref.WeakValueDictionary[Hashable, _FileLock] = weakref.WeakValueDictionary()
-_locks_guard = threading.Lock()
-
-
 class RegularFile(io.FileIO):
     """A file whose `read` gives b"" and not None when a non-blocking read has no data (`/proc/kmsg`)."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(-1 if size is None else size) or b""
-
-
-def _lock_key(path: str) -> Hashable:
-    real = os.path.realpath(path)
-    with contextlib.suppress(OSError):
-        status = os.stat(real)
-        if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-            # Several names of one file; it is rewritten in place, so the number stays.
-            return status.st_dev, status.st_ino
-    # Where names differ by case or accents only, sharing a lock costs nothing and missing one loses an edit.
-    return unicodedata.normalize("NFC", real).casefold()
 
 
 def _refuse_irregular(path: str, status: os.stat_result) -> None:
@@ -200,10 +177,21 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
     raise ToolFailure(f"{path} is {kind}, not a regular file")
 
 
-def _replace(target: DirFd, data: bytes, old: os.stat_result | None) -> bool:
+def _require_unchanged(path: str, now: os.stat_result | None, expected: os.stat_result | None) -> None:
+    if expected is not None and (now is None or _state(now) != _state(expected)):
+        raise FileChanged(f"another program changed {path} meanwhile; nothing was written. Read it again")
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _replace(
+    target: DirFd, data: bytes, old: os.stat_result | None, path: str, expected: os.stat_result | None
+) -> bool:
     """Write a temporary file and rename it to the target; False when that cannot keep the owner of `old`."""
     try:
-        _replace_or_raise(target, data, old)
+        _replace_or_raise(target, data, old, path, expected)
     except OSError as error:
         if old is None or error.errno not in _NOT_REPLACEABLE:
             raise
@@ -211,14 +199,14 @@ def _replace(target: DirFd, data: bytes, old: os.stat_result | None) -> bool:
     return True
 
 
-def _replace_or_raise(target: DirFd, data: bytes, old: os.stat_result | None) -> None:
+def _replace_or_raise(
+    target: DirFd, data: bytes, old: os.stat_result | None, path: str, expected: os.stat_result | None
+) -> None:
     folder = target.folder
-    temporary = os.path.join(os.path.dirname(target.name), f".{secrets.token_hex(8)}.tmp")
     # The kernel takes the umask off a new file's mode; a replacement is private until it has the old mode.
-    mode = 0o666 if old is None else 0o600
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor, temporary = _create_temporary(target, 0o666 if old is None else 0o600)
     try:
-        with open(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
+        with open(descriptor, "wb") as file:
             if old is not None:
                 _copy_metadata(file.fileno(), target, old)
             file.write(data)
@@ -227,11 +215,39 @@ def _replace_or_raise(target: DirFd, data: bytes, old: os.stat_result | None) ->
                 os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
         if old is not None and not hasattr(os, "fchmod"):
             os.chmod(temporary, stat.S_IMODE(old.st_mode))
+        if expected is not None:
+            _require_unchanged(path, os.stat(target.name, dir_fd=folder, follow_symlinks=False), expected)
         os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
+
+
+def _create_temporary(target: DirFd, mode: int) -> tuple[int, str]:
+    """Create the temporary file of a target, under the same name each time, so that leftovers are found."""
+    usual = _beside(target, ".tmp")
+    try:
+        return _create(usual, target, mode), usual
+    except FileExistsError:
+        pass
+    with contextlib.suppress(OSError):
+        leftover = os.stat(usual, dir_fd=target.folder, follow_symlinks=False)
+        if stat.S_ISREG(leftover.st_mode) and time.time() - leftover.st_mtime > _LEFTOVER_SECONDS:
+            os.unlink(usual, dir_fd=target.folder)
+    other = os.path.join(os.path.dirname(usual), f".{secrets.token_hex(8)}.tmp")
+    return _create(other, target, mode), other
+
+
+def _create(name: str, target: DirFd, mode: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.open(name, flags, mode, dir_fd=target.folder)
+
+
+def _beside(target: DirFd, suffix: str) -> str:
+    """The name of a hidden file that belongs to the target."""
+    folder, name = os.path.split(target.name)
+    return os.path.join(folder, f".{content_hash(os.fsencode(name))}{suffix}")
 
 
 def _copy_metadata(descriptor: int, target: DirFd, old: os.stat_result) -> None:
@@ -240,7 +256,12 @@ def _copy_metadata(descriptor: int, target: DirFd, old: os.stat_result) -> None:
     if hasattr(os, "fchown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "listxattr"):
-        for name, value in _attributes(target):
+        attributes = _attributes(target)
+        if _ACCESS_LIST not in dict(attributes):
+            # The new file may have got the default list of its folder.
+            with contextlib.suppress(OSError):
+                os.removexattr(descriptor, _ACCESS_LIST)
+        for name, value in attributes:
             # Some attributes can be set by the system only.
             with contextlib.suppress(OSError):
                 os.setxattr(descriptor, name, value)
@@ -252,7 +273,9 @@ def _attributes(target: DirFd) -> list[tuple[str, bytes]]:
         if target.folder is None:
             return [(name, os.getxattr(target.name, name)) for name in os.listxattr(target.name)]
         # No function of `os` reads attributes relative to a folder, so the file is opened.
-        descriptor = os.open(target.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=target.folder)
+        # O_NONBLOCK: a pipe may have taken its place.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(target.name, flags, dir_fd=target.folder)
     except OSError:
         return []
     try:
@@ -263,16 +286,45 @@ def _attributes(target: DirFd) -> list[tuple[str, bytes]]:
         os.close(descriptor)
 
 
-def _overwrite(target: DirFd, data: bytes) -> None:
-    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+def _overwrite(target: DirFd, data: bytes, path: str) -> None:
+    flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(target.name, flags, dir_fd=target.folder), "r+b", buffering=0) as file:
+        _refuse_irregular(path, os.fstat(file.fileno()))
         before = file.read()
+        backup = _back_up(target, before)
         try:
             _fill(file, data)
         except OSError:
             with contextlib.suppress(OSError):
                 _fill(file, before)
+                _remove_backup(backup, target)
             raise
+    _remove_backup(backup, target)
+
+
+def _back_up(target: DirFd, data: bytes) -> str:
+    """Keep the old content beside a file that is rewritten in place; returns the name, "" if there is none.
+
+    An existing one is from a write that was killed. It stays until the file is whole again.
+    """
+    name = _beside(target, ".old")
+    try:
+        with open(_create(name, target, 0o600), "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        return name
+    except OSError:  # a folder that takes no new file, or a full disk
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=target.folder)
+        return ""
+    return name
+
+
+def _remove_backup(name: str, target: DirFd) -> None:
+    if name:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=target.folder)
 
 
 def _fill(file: BinaryIO, data: bytes) -> None:

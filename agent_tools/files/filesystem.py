@@ -15,8 +15,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+import sys
+import unicodedata
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -41,6 +44,10 @@ class OutsideRoot(ToolFailure, PermissionError):
     """A path leads out of the root. Also an OSError: a search skips it as it skips unreadable files."""
 
 
+class ProtectedPath(ToolFailure, PermissionError):
+    """A path that tools must not open or change although the system allows it."""
+
+
 class DirFd(NamedTuple):
     """A file as arguments for the functions of `os`: `dir_fd=folder` and a name in it that is not a link.
 
@@ -57,8 +64,8 @@ class Filesystem:
     is_confined = False
 
     def open(self, path: str, flags: int) -> int:
-        """A descriptor for reading."""
-        return os.open(path, flags)
+        """A descriptor for reading. `ProtectedPath` for a file of /proc that shows keys or memory."""
+        return _not_secret(os.open(path, flags), path)
 
     def stat(self, path: str) -> os.stat_result:
         return os.stat(path)
@@ -83,8 +90,11 @@ class Filesystem:
         return os.scandir(path)
 
     @contextlib.contextmanager
-    def locate(self, path: str) -> Iterator[DirFd]:
-        """Locate the file or the new file, links resolved; OSError when its folder is missing."""
+    def locate(self, path: str, *, writes: bool = False) -> Iterator[DirFd]:
+        """Locate the file or the new file, links resolved; OSError when its folder is missing.
+
+        With `writes`, `ProtectedPath` for a file that must not be changed.
+        """
         yield DirFd(None, os.path.realpath(path))
 
     def make_folders(self, path: str) -> None:
@@ -95,15 +105,20 @@ class Filesystem:
 class ConfinedFilesystem(Filesystem):
     """The files below `root`. A path out of it raises `OutsideRoot`, also when links change meanwhile.
 
-    A relative `root` is resolved once, by the constructor. Safe to use from any number of threads.
+    A relative `root` is resolved once, by the constructor. `protect` names files and folders that are not
+    changed, such as `.git/config`: in all folders below the root, in any case, and what is below them. Safe
+    to use from any number of threads.
     """
 
     is_confined = True
 
-    def __init__(self, root: str | os.PathLike[str], *, can_walk: bool = _CAN_WALK) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], *, protect: Collection[str] = (), can_walk: bool = _CAN_WALK
+    ) -> None:
         self.given = os.path.abspath(root)
         self.root = os.path.realpath(root)
         self._can_walk = can_walk
+        self._protect = tuple(tuple(_folded(part) for part in name.split("/")) for name in protect)
 
     def check(self, path: str) -> None:
         try:
@@ -117,7 +132,7 @@ class ConfinedFilesystem(Filesystem):
 
     def open(self, path: str, flags: int) -> int:
         with self.locate(path) as place:
-            return os.open(place.name, flags | _NOFOLLOW, dir_fd=place.folder)
+            return _not_secret(os.open(place.name, flags | _NOFOLLOW, dir_fd=place.folder), path)
 
     def stat(self, path: str) -> os.stat_result:
         with self.locate(path) as place:
@@ -155,30 +170,53 @@ class ConfinedFilesystem(Filesystem):
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def locate(self, path: str) -> Iterator[DirFd]:
-        with self._walk(path) as place:
+    def locate(self, path: str, *, writes: bool = False) -> Iterator[DirFd]:
+        with self._walk(path, writes=writes) as place:
             _existing(place, path)
             yield place
 
     def make_folders(self, path: str) -> None:
         if self._can_walk:
+            with self._walk(path, writes=True):  # no folder is made for a file that must not be written
+                pass
             with self._walk(path, make=True):
                 return
-        _make_folder(os.path.dirname(self._real(path)))
+        real = self._real(path)
+        self._refuse_protected(self._components(real, path), path)
+        _make_folder(os.path.dirname(real))
 
     @contextlib.contextmanager
-    def _walk(self, path: str, *, follow: bool = True, make: bool = False) -> Iterator[DirFd]:
+    def _walk(
+        self, path: str, *, follow: bool = True, make: bool = False, writes: bool = False
+    ) -> Iterator[DirFd]:
         """Walk to a path; `folder` is -1 when the folder does not exist."""
         if not self._can_walk:
-            yield DirFd(None, self._real(path, follow))
+            real = self._real(path, follow)
+            if writes:
+                self._refuse_protected(self._components(real, path), path)
+            yield DirFd(None, real)
             return
         if len(os.fsencode(path)) > _MAX_PATH_BYTES:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
-        way = _PathWalk(self.root, lambda absolute: self._components(absolute, path), path, make)
+        walk = _PathWalk(self.root, lambda absolute: self._components(absolute, path), path, make)
         try:
-            yield way.take(follow)
+            place = walk.take(follow)
+            if writes:
+                self._refuse_protected([*walk.names, place.name], path)
+            yield place
         finally:
-            way.close()
+            walk.close()
+
+    def _refuse_protected(self, parts: list[str], path: str) -> None:
+        folded = [_folded(part) for part in parts]
+        for names in self._protect:
+            # `.git/config` also stands for `.git/modules/x/config`, and for a new file `.git`.
+            rest = iter(folded)
+            if all(name in rest for name in names) or (folded and folded[-1] == names[0]):
+                raise ProtectedPath(
+                    f"{path} must not be changed here: programs outside the sandbox obey it. Ask the user to "
+                    "change it"
+                )
 
     def _mode(self, path: str) -> int:
         try:
@@ -191,13 +229,15 @@ class ConfinedFilesystem(Filesystem):
         for spelling in (self.root, self.given):
             if absolute == spelling or absolute.startswith(os.path.join(spelling, "")):
                 return _split(absolute[len(spelling) :])
-        # The root under another name: through a link above it, or in another case on such file systems.
+        # The root under another name: through a link above it, or in another case on such file systems. `..`
+        # is taken off as text, and missing folders are passed over: the answer must not tell what exists
+        # outside.
         parts = _split(absolute)
         folder = os.path.splitdrive(absolute)[0] + os.sep
-        with contextlib.suppress(OSError):
-            root = os.stat(self.root)
-            for index, part in enumerate(parts, 1):
-                folder = os.path.join(folder, part)
+        root = os.stat(self.root)
+        for index, part in enumerate(parts, 1):
+            folder = os.path.dirname(folder) if part == ".." else os.path.join(folder, part)
+            with contextlib.suppress(OSError, ValueError):
                 if os.path.samestat(os.stat(folder), root):
                     return parts[index:]
         raise OutsideRoot(
@@ -215,11 +255,17 @@ class ConfinedFilesystem(Filesystem):
 FILESYSTEM = Filesystem()
 
 
-def filesystem_for(cwd: str | os.PathLike[str], confine: bool) -> tuple[str | os.PathLike[str], Filesystem]:
-    """The working directory and the disk of a tool; a confined tool keeps its directory when ours changes."""
+def filesystem_for(
+    cwd: str | os.PathLike[str], confine: bool, protect: Collection[str] = ()
+) -> tuple[str | os.PathLike[str], Filesystem]:
+    """The working directory and the filesystem of a tool.
+
+    A confined tool keeps its directory when the process changes its own, and does not change what `protect`
+    names.
+    """
     if not confine:
         return cwd, FILESYSTEM
-    filesystem = ConfinedFilesystem(cwd)
+    filesystem = ConfinedFilesystem(cwd, protect=protect)
     return filesystem.root, filesystem
 
 
@@ -233,7 +279,7 @@ class _PathWalk:
         self._make = make
         self._links = 0
         self._folder = -1
-        self._names: list[str] = []  # the components of the open folder
+        self.names: list[str] = []  # the components of the open folder
         self._remaining: list[str] = []  # the components still to walk, the next one last
 
     def take(self, follow: bool) -> DirFd:
@@ -242,7 +288,7 @@ class _PathWalk:
         while self._remaining:
             part = self._remaining.pop()
             if part == "..":
-                self._start_again(self._names[:-1] if self._names else None)
+                self._start_again(self.names[:-1] if self.names else None)
             elif self._remaining:
                 self._enter(part)
             else:
@@ -260,7 +306,7 @@ class _PathWalk:
     def _start(self, parts: list[str]) -> None:
         self.close()
         self._folder = os.open(self._root, _ENTER_FLAGS)
-        self._names = []
+        self.names = []
         self._remaining = parts[::-1]
 
     def _start_again(self, names: list[str] | None) -> None:
@@ -273,7 +319,7 @@ class _PathWalk:
 
     def _enter(self, part: str) -> None:
         if self._folder < 0:
-            self._names.append(part)  # a folder that does not exist holds no links
+            self.names.append(part)  # a folder that does not exist holds no links
             return
         try:
             below = self._open_folder(part)
@@ -281,13 +327,13 @@ class _PathWalk:
             target = self._link(part) if error.errno in _NOT_A_FOLDER else None
             if target is None:
                 raise OSError(
-                    error.errno, error.strerror, os.path.join(self._root, *self._names, part)
+                    error.errno, error.strerror, os.path.join(self._root, *self.names, part)
                 ) from None
             self._follow(target)
             return
         self.close()
         self._folder = below
-        self._names.append(part)
+        self.names.append(part)
 
     def _open_folder(self, part: str) -> int:
         """A descriptor, or -1 when the folder does not exist."""
@@ -344,6 +390,44 @@ def _existing(place: DirFd, path: str) -> int | None:
     if place.folder == -1:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     return place.folder
+
+
+def _not_secret(descriptor: int, path: str) -> int:
+    """The descriptor itself; for the environment or memory of a process, closes it and raises."""
+    try:
+        if os.fstat(descriptor).st_dev == _PROC_DEVICE:
+            real = os.readlink(f"/proc/self/fd/{descriptor}")
+            if _SECRET_PROC_FILE.fullmatch(real):
+                raise ProtectedPath(f"{path} shows the keys or the memory of a process and is not opened")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def may_reach_proc(folder: str) -> bool:
+    """True when a walk from the folder may come to the files of processes."""
+    real = os.path.join(os.path.realpath(folder), "")
+    return real == "/" or real.startswith("/proc/")
+
+
+def _folded(name: str) -> str:
+    """The name as case-insensitive file systems compare it, which ignore characters without a shape."""
+    return "".join(
+        c for c in unicodedata.normalize("NFKC", name).casefold() if unicodedata.category(c) != "Cf"
+    )
+
+
+def _device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None
+
+
+# Linux shows the environment of a process, where its keys are, to every process of the same user.
+_PROC_DEVICE = _device("/proc/self/environ") if sys.platform.startswith("linux") else None
+_SECRET_PROC_FILE = re.compile(r"/proc/(?:\d+/(?:task/\d+/)?(?:environ|mem|cmdline|auxv)|kcore)")
 
 
 def _split(path: str) -> list[str]:

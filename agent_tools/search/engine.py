@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from agent_tools.files.encoding import looks_binary
-from agent_tools.files.filesystem import FILESYSTEM, Filesystem
+from agent_tools.files.filesystem import FILESYSTEM, Filesystem, may_reach_proc
 from agent_tools.search.line_finder import (
     OPEN_FLAGS,
     Finder,
@@ -154,7 +154,12 @@ class Search:
     def _program(self) -> str | None:
         """The path of ripgrep; None when it is missing or cannot be used for this search."""
         # ripgrep opens files by path, and paths below a confined root may change meanwhile.
-        may_ask = self._expression is not None and not self._filesystem.is_confined
+        # Nor may it tell whether a file of /proc that we do not open contains something.
+        may_ask = (
+            self._expression is not None
+            and not self._filesystem.is_confined
+            and not may_reach_proc(self._folder)
+        )
         return find_ripgrep(self._folder, self._cwd) if may_ask else None
 
     def _ask_ripgrep(self, program: str, names: Iterable[str]) -> Iterator[str]:
@@ -164,7 +169,9 @@ class Search:
     def _files_that_may_match(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         folder = self._folder
         may_match = self._finder.may_match
-        open_file = self._filesystem.open
+        # In most searches no file of /proc can be met, so the check for them would only cost time.
+        may_skip_check = not self._filesystem.is_confined and not may_reach_proc(self._folder)
+        open_file = os.open if may_skip_check else self._filesystem.open
         for count, name in enumerate(names):
             if not count & 63:
                 self._check()

@@ -513,3 +513,19 @@ def test_importing_the_module_does_not_load_pillow() -> None:
 def test_a_cut_off_image_file_is_known_by_name_and_content(name: str, data: bytes, cut: bool) -> None:
     """R16"""
     assert is_cut_off(data, name) is cut
+
+
+def _jpeg_with_scans(side: int, count: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("L", (side, side), 100).save(buffer, "JPEG", progressive=True, quality=20)
+    data = buffer.getvalue()
+    last = data[data.rindex(b"\xff\xc4", 0, data.rindex(b"\xff\xda")) : -2]
+    return data[:-2] + last * (count - data.count(b"\xff\xda")) + b"\xff\xd9"
+
+
+def test_a_jpeg_with_very_many_scans_is_refused() -> None:
+    """FT-M12: 270 kB took 8 seconds, deaf to a cancellation."""
+    with pytest.raises(ImageError, match="200 scans"):
+        resize_image(_jpeg_with_scans(3000, 200), "image/jpeg")
+
+    assert resize_image(_jpeg_with_scans(500, 20), "image/jpeg").width == 500

@@ -6,14 +6,17 @@ import errno
 import os
 import socket
 import stat
+import struct
 import subprocess
 import sys
-import threading
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
-from agent_tools.files.atomic_write import atomic_write, content_hash, lock_for, open_regular, read_regular
+import agent_tools.files.atomic_write as atomic_write_module
+from agent_tools.files.atomic_write import FileChanged, atomic_write, content_hash, open_regular, read_regular
+from agent_tools.files.filesystem import DirFd
 from agent_tools.tool import ToolFailure
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -169,49 +172,135 @@ def test_what_is_no_regular_file_is_named_and_never_opened(tmp_path: Path) -> No
         read_regular("/dev/zero")
 
 
-def test_one_lock_serves_every_spelling_of_a_path(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "real").touch()
-    (tmp_path / "link").symlink_to("real")
-    stop = threading.Event()
-    stop.set()
-    with lock_for(str(tmp_path / "real")):
-        for spelling in ("link", "sub/../real", "./real", "REAL"):
-            with (
-                pytest.raises(ToolFailure, match="aborted while waiting"),
-                lock_for(f"{tmp_path}/{spelling}", stop),
-            ):
-                pass
+class Killed(BaseException):
+    """Stands for a kill in the middle of a write."""
 
 
-def test_one_lock_serves_all_hard_links(tmp_path: Path) -> None:
-    (tmp_path / "one").touch()
-    os.link(tmp_path / "one", tmp_path / "two")
-    stop = threading.Event()
-    stop.set()
-    with lock_for(str(tmp_path / "one")):
-        with pytest.raises(ToolFailure, match="aborted"), lock_for(str(tmp_path / "two"), stop):
-            pass
+def _killed_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the write in place stop after some bytes, with no chance to repair anything."""
+
+    def fill(file: BinaryIO, data: bytes) -> None:
+        file.seek(0)
+        file.write(data[:count])
+        raise Killed
+
+    monkeypatch.setattr(atomic_write_module, "_fill", fill)
 
 
-def test_a_lock_is_waited_for(tmp_path: Path) -> None:
-    path = str(tmp_path / "f")
-    taken = threading.Event()
+def test_a_file_with_several_links_keeps_its_old_bytes_beside_it_until_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old content")
+    os.link(path, tmp_path / "other")
+    with monkeypatch.context() as patched:
+        _killed_after(3, patched)
+        with pytest.raises(Killed):
+            atomic_write(str(path), b"NEW CONTENT")
 
-    def take() -> None:
-        with lock_for(path):
-            taken.set()
+    (backup,) = tmp_path.glob(".*.old")
+    assert (path.read_bytes(), backup.read_bytes()) == (b"NEW content", b"old content")
 
-    waiting = threading.Thread(target=take)
-    with lock_for(path):
-        waiting.start()
-        assert not taken.wait(0.15)
-    waiting.join(10)
-    assert taken.is_set()
+    atomic_write(str(path), b"whole")
+    assert (path.read_bytes(), (tmp_path / "other").read_bytes()) == (b"whole", b"whole")
+    assert not list(tmp_path.glob(".*"))
 
 
-def test_locks_of_different_files_are_independent_and_can_be_taken_again(tmp_path: Path) -> None:
-    with lock_for(str(tmp_path / "a")), lock_for(str(tmp_path / "b")):
-        pass
-    with lock_for(str(tmp_path / "a")):
-        pass
+def test_the_old_bytes_of_the_first_killed_write_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old content")
+    os.link(path, tmp_path / "other")
+    _killed_after(3, monkeypatch)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            atomic_write(str(path), b"NEW CONTENT")
+
+    assert [backup.read_bytes() for backup in tmp_path.glob(".*.old")] == [b"old content"]
+
+
+def test_the_temporary_file_of_a_killed_write_is_removed_by_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def killed(*_args: object, **_options: object) -> None:
+        leftovers = list(tmp_path.glob(".*.tmp"))
+        os.utime(leftovers[0], (0, 0))
+        os.link(leftovers[0], tmp_path / "leftover")
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(Killed):
+            atomic_write(str(path), b"new")
+    # A killed process does not remove its file.
+    os.link(tmp_path / "leftover", tmp_path / atomic_write_module._beside(DirFd(None, "file"), ".tmp"))
+
+    atomic_write(str(path), b"new")
+
+    assert path.read_bytes() == b"new"
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_the_temporary_file_of_another_writer_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    other = tmp_path / atomic_write_module._beside(DirFd(None, "file"), ".tmp")
+    other.write_bytes(b"being written")
+
+    atomic_write(str(path), b"new")
+
+    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"being written")
+
+
+def test_a_file_that_another_program_changed_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    seen = os.stat(path)
+    path.write_bytes(b"changed by another program")
+
+    with pytest.raises(FileChanged, match="another program changed"):
+        atomic_write(str(path), b"new", expected=seen)
+
+    assert path.read_bytes() == b"changed by another program"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_that_is_changed_while_it_is_written_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    seen = os.stat(path)
+    copy = atomic_write_module._copy_metadata
+
+    def changing(*arguments: Any) -> None:
+        copy(*arguments)
+        path.write_bytes(b"changed meanwhile")
+
+    monkeypatch.setattr(atomic_write_module, "_copy_metadata", changing)
+    with pytest.raises(FileChanged):
+        atomic_write(str(path), b"new", expected=seen)
+
+    assert path.read_bytes() == b"changed meanwhile"
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="access lists are extended attributes on Linux only")
+def test_a_file_without_an_access_list_does_not_get_that_of_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    # user::rw-, user:33:rw-, group::---, mask::rw-, other::---
+    entries = [(1, 6, 0xFFFFFFFF), (2, 6, 33), (4, 0, 0xFFFFFFFF), (16, 6, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF)]
+    value = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(tmp_path, "system.posix_acl_default", value)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+
+    atomic_write(str(path), b"new")
+
+    assert "system.posix_acl_access" not in os.listxattr(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
