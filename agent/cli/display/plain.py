@@ -9,6 +9,7 @@ from typing import TextIO
 from agent.cli.display.amounts import duration
 from agent.cli.display.call_text import excerpt, title
 from agent.cli.display.clean_text import OutputError, clean, one_line
+from agent.cli.display.sources import source_lines
 from agent.events import (
     AutoResume,
     Event,
@@ -72,8 +73,10 @@ class PlainRenderer:
                 self._out.flush()
             case MessageUpdate(stream_event=TextEnd()):
                 self._end_line()
-            case MessageEnd(message=AssistantMessage()):
+            case MessageEnd(message=AssistantMessage() as message):
                 self._end_line()
+                for line in () if self._quiet else source_lines(message):
+                    self._line(line)
                 self._out.flush()
             case StreamRetry() | AutoResume() | ModelFallback():
                 self._end_line()

@@ -16,6 +16,7 @@ from agent.cli.display import amounts
 from agent.cli.display.clean_text import clean, one_line
 from agent.cli.display.markdown import Block
 from agent.cli.display.markdown_blocks import MarkdownBlocks
+from agent.cli.display.sources import source_lines
 from agent.cli.display.tool_view import Call, finished_call, running_call
 from agent.events import (
     AgentEnd,
@@ -189,6 +190,8 @@ class RunView:
             blocks = MarkdownBlocks()
             complete = blocks.add(clean(message.text)) + blocks.end()
             parts += [Block(block) for block in complete]
+        if lines := source_lines(message):
+            parts.append(Text("\n".join(lines), "dim"))
         return parts
 
     def _progress(self, event: ToolExecutionUpdate) -> None:
