@@ -50,6 +50,7 @@ class RunOptions:
     approve: ApprovalMode | None = None  # None: from the settings files
     context_files: bool = True
     pass_env: Sequence[str] = ()
+    sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,12 @@ def run_parser() -> argparse.ArgumentParser:
         choices=("ask", "auto", "deny"),
         help="for calls that no rule covers: ask before anything that changes something, run them (the "
         "default), or deny them; docs/approvals.md describes rules",
+    )
+    parser.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="confine the tools to the folder: files outside are refused; commands run under bubblewrap "
+        "without network, or not at all where it can't run",
     )
     parser.add_argument(
         "--no-context-files",

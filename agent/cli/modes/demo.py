@@ -61,7 +61,7 @@ def _repair_and_check(options: DemoOptions, source: Path, project: Path) -> int:
         )
     else:
         _print(f"The model is {name}.")
-    tools = choose_tools(str(project), options.tools, ())
+    tools = choose_tools(str(project), options.tools)
     with _open(name, options.base_url, command) as (model, stream_fn):
         agent = Agent(
             model,

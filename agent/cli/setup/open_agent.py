@@ -40,7 +40,7 @@ def open_agent(
     names a mode. Raises ConfigurationError when a tool or model is unknown, or no model can be chosen.
     """
     permissions = permissions_for(options, os.environ, default=default_mode, ask=ask, notify=notify)
-    tools = choose_tools(options.cwd, options.tools, options.pass_env)
+    tools = choose_tools(options.cwd, options.tools, options.pass_env, is_confined=options.sandbox)
     if permissions is not None:
         tools = [_without_hidden_files(tool, options.cwd, permissions) for tool in tools]
     name = choose_name(options.model, os.environ)
@@ -93,14 +93,17 @@ def _without_hidden_files(tool: Tool[Any], cwd: str, permissions: Permissions) -
     return tool
 
 
-def choose_tools(cwd: str, names: Sequence[str] | None, pass_env: Sequence[str]) -> list[Tool[Any]]:
+def choose_tools(
+    cwd: str, names: Sequence[str] | None, pass_env: Sequence[str] = (), is_confined: bool = False
+) -> list[Tool[Any]]:
     """The coding tools for a folder, or those with the given names, in that order.
 
-    bash gets an environment without keys and tokens, except for the variables in `pass_env`.
+    bash gets an environment without keys and tokens, except for the variables in `pass_env`. Confined tools
+    refuse paths outside the folder, and run commands in a sandbox or not at all.
     """
     from agent_tools import coding_tools
 
-    tools = coding_tools(cwd, env_filter=True, pass_env=tuple(pass_env))
+    tools = coding_tools(cwd, env_filter=True, pass_env=tuple(pass_env), confine=is_confined)
     if names is None:
         return tools
     by_name = {tool.name: tool for tool in tools}

@@ -320,3 +320,59 @@ def test_the_exit_code_tells_how_the_run_ended(
     """FR-7"""
     assert exit_code(result, is_shown=False) == code
     assert capsys.readouterr() == ("", reported)
+
+
+def _in_sandbox(server: SseServer, home: Path, name: str, arguments_: dict[str, str], **env: str) -> str:
+    """What the model reads of a call of its with `--sandbox`, in the folder `project` of `home`."""
+    (home / "project").mkdir()
+    server.play(*call_chunks(name, arguments_))
+    server.play(*text_chunks("done"))
+    command = arguments(server.url, "--sandbox", "--cwd", str(home / "project"), "-p", "x")
+    assert run_command(command, env=environment(**env)).returncode == 0
+    return str(server.requests[1].json["messages"][-1]["content"])
+
+
+def test_with_a_sandbox_a_file_outside_is_refused(sse_server: SseServer, tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("PRIVATE")
+    answer = _in_sandbox(sse_server, tmp_path, "read", {"path": "../private"})
+    assert "outside the root" in answer
+    assert "PRIVATE" not in answer
+
+
+def test_with_a_sandbox_a_command_sees_nothing_outside_or_does_not_run(
+    sse_server: SseServer, tmp_path: Path
+) -> None:
+    (tmp_path / "private").write_text("PRIVATE")
+    command = {"command": f"cat {tmp_path / 'private'}; touch {tmp_path / 'made'}"}
+    answer = _in_sandbox(sse_server, tmp_path, "bash", command)
+    assert "PRIVATE" not in answer
+    assert not (tmp_path / "made").exists()
+
+
+def test_without_bubblewrap_the_sandbox_refuses_commands_and_says_why(
+    sse_server: SseServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    broken = folder / "bwrap"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    program = f"import sys{_WITHOUT_BWRAP}"
+    (tmp_path / "project").mkdir()
+    sse_server.play(*call_chunks("bash", {"command": "touch made"}))
+    sse_server.play(*text_chunks("done"))
+    words = arguments(sse_server.url, "--sandbox", "--cwd", str(tmp_path / "project"), "-p", "x")[3:]
+    ended = run_command([sys.executable, "-c", program, *words], env=environment(PATH=f"{folder}:/bin"))
+    assert ended.returncode == 0, ended.stderr
+    answer = sse_server.requests[1].json["messages"][-1]["content"]
+    assert "bubblewrap" in answer
+    assert not (tmp_path / "project" / "made").exists()
+
+
+# No bubblewrap of the system is found either.
+_WITHOUT_BWRAP = """
+from agent_tools.process import sandbox
+sandbox._USUAL_FOLDERS = ()
+from agent.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
