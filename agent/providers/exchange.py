@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from agent.errors import AgentError
 from agent.models import Model
@@ -17,22 +17,39 @@ from agent.providers.bedrock import with_signature
 from agent.providers.credentials import api_key
 from agent.providers.history_transform import to_json, tool_names, wire_name
 from agent.providers.http.client import ProviderError, post_sse
-from agent.providers.refused_content import Retry, remember, retry_without, without_refused
+from agent.providers.refused_content import (
+    Retry,
+    blames_content,
+    remember,
+    retries_without,
+    without_refused,
+)
 from agent.providers.tool_schema import own_property_names, with_own_properties
+from agent.retry import ErrorClass
 from agent.stream import AgentContext, StreamError, StreamEvent, StreamOptions
 from agent.usage import ModelCost
 
 logger = logging.getLogger("agent")
 
+_NOTHING_TO_SEND = "there is nothing to send: the conversation has no message with content for the model"
+
 Headers: TypeAlias = Callable[[str], Mapping[str, str]]
 """The request headers for an API key."""
+
+
+class EncodedRequest(NamedTuple):
+    """A request in a wire format; `is_empty`: no message of the conversation is in it."""
+
+    body: bytes
+    headers: Headers
+    is_empty: bool
 
 
 @dataclass(frozen=True, slots=True)
 class WireFormat:
     """The functions of one wire format, and what they make together.
 
-    - `encode(model, context, options, names)`: the JSON body and the headers. `names` maps the tools' names
+    - `encode(model, context, options, names)`: the encoded request. `names` maps the tools' names
       to those on the wire. Raises ConfigurationError.
     - `url(model, options)`: where the request goes.
     - `output_schema(model, context, options)`: `options.output_schema` as the request carries it, or None.
@@ -41,7 +58,7 @@ class WireFormat:
     - `tool_name(name)`: a tool's name in the characters that the servers accept.
     """
 
-    encode: Callable[[Model, AgentContext, StreamOptions, Mapping[str, str]], tuple[bytes, Headers]]
+    encode: Callable[[Model, AgentContext, StreamOptions, Mapping[str, str]], EncodedRequest]
     url: Callable[[Model, StreamOptions], str]
     output_schema: Callable[[Model, AgentContext, StreamOptions], Mapping[str, Any] | None]
     decode: Callable[
@@ -61,18 +78,27 @@ class WireFormat:
             options = replace(options, api_key=api_key(model, options))
             context = replace(context, messages=without_refused(context.messages, model))
             names = tool_names(context.tools, self.tool_name)
-            body, headers = self.encode(model, context, options, names)
+            request = self.encode(model, context, options, names)
+            if request.is_empty:
+                raise ProviderError(_NOTHING_TO_SEND, ErrorClass("invalid"))
             try:
-                yield from self._answer(model, context, options, names, body, headers)
+                yield from self._answer(model, context, options, names, request)
+                return
             except ProviderError as failure:
-                retry = retry_without(failure, context.messages, model, len(body))
-                if retry is None:
-                    raise
-                _report(options, model, f"{failure}; asked again without the {retry.dropped}")
-                context = replace(context, messages=retry.messages)
-                body, headers = self.encode(model, context, options, names)
-                answer = self._answer(model, context, options, names, body, headers)
-                yield from _remembered(answer, retry, model)
+                refusal = failure
+            for retry in retries_without(refusal, context.messages, model, request.body):
+                _report(options, model, f"{refusal}; asked again without the {retry.dropped}")
+                changed = replace(context, messages=retry.messages)
+                request = self.encode(model, changed, options, names)
+                answer = self._answer(model, changed, options, names, request)
+                try:
+                    yield from _remembered(answer, retry, model)
+                    return
+                except ProviderError as failure:
+                    refusal = failure
+                if not blames_content(refusal):
+                    break
+            raise refusal
         except ProviderError as failure:
             yield StreamError(str(failure), "aborted" if failure.aborted else "error")
         except Exception as error:
@@ -85,9 +111,9 @@ class WireFormat:
 
         Raises ConfigurationError for compat flags the format does not know and for wrong server tools.
         """
-        body, _ = self.encode(model, context, options, tool_names(context.tools, self.tool_name))
-        request: dict[str, Any] = json.loads(body)
-        return request
+        names = tool_names(context.tools, self.tool_name)
+        body: dict[str, Any] = json.loads(self.encode(model, context, options, names).body)
+        return body
 
     def takes_schema(self, model: Model, context: AgentContext, options: StreamOptions) -> bool:
         """True when this request would carry the schema of the answer."""
@@ -99,16 +125,15 @@ class WireFormat:
         context: AgentContext,
         options: StreamOptions,
         names: Mapping[str, str],
-        body: bytes,
-        headers: Headers,
+        request: EncodedRequest,
     ) -> Iterator[StreamEvent]:
         """The events of one request; raises ProviderError when it is refused before the first event."""
-        body = _after_hook(body, model, options)
+        body = _after_hook(request.body, model, options)
         url = self.url(model, options)
         own_names = {wire: name for name, wire in names.items()}
         with post_sse(
             url,
-            with_signature(model, url, headers, body),
+            with_signature(model, url, request.headers, body),
             body,
             options=options,
             provider=model.provider,

@@ -16,8 +16,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from agent.cancel import CancelToken
 from agent.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -34,6 +35,9 @@ from agent.messages import (
     render_meta,
 )
 from agent.models import Model
+from agent.providers.http.failure import aborted
+
+Item = TypeVar("Item")
 
 Placed: TypeAlias = tuple[UserMessage | AssistantMessage | ToolResultMessage, tuple[str, ...]]
 """A message and its call ids on the wire: those of an answer's calls in order, or the one id of a result."""
@@ -42,6 +46,8 @@ ID_LIMIT = 64  # of Anthropic, and of OpenAI for each half of a Responses id
 NAME_LIMIT = 64  # of OpenAI, Anthropic and Google for tool names
 
 NO_RESULT = "No result provided"
+# The first message where a server requires one of the user and the history begins with an answer.
+OPENING = "(The beginning of the conversation was left out.)"
 _IMAGE_LEFT_OUT = "[An image was left out here: this model cannot see images.]"
 _RESULT_IMAGE_LEFT_OUT = "[The tool returned an image, left out here: this model cannot see images.]"
 # In brackets, so that no model takes it for output of the tool.
@@ -170,6 +176,17 @@ def _missing_result(turn: AssistantMessage, number: int) -> ToolResultMessage:
 
     result: ToolResultMessage = encoded_once(turn, (_missing_result, number), make)
     return result
+
+
+def until_cancelled(items: Iterable[Item], cancel: CancelToken | None) -> Iterator[Item]:
+    """The items; raises the error of a cancelled request before the next one once the token is set."""
+    if cancel is None:
+        yield from items
+        return
+    for item in items:
+        if cancel.is_set():
+            raise aborted()
+        yield item
 
 
 # --- which blocks of one message ---------------------------------------------------------------

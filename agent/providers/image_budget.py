@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent.cancel import CancelToken
 from agent.messages import ImageContent, Message, TextContent, ToolResultMessage, UserMessage, encoded_once
 from agent.models import Model
+from agent.providers.history_transform import until_cancelled
 from agent.providers.images import image_size
 
 
@@ -61,7 +63,9 @@ def image_budget(model: Model) -> ImageBudget:
     return _BY_FORMAT.get(model.api, _OPENAI)
 
 
-def within_budget(messages: Sequence[Message], model: Model) -> Sequence[Message]:
+def within_budget(
+    messages: Sequence[Message], model: Model, cancel: CancelToken | None = None
+) -> Sequence[Message]:
     """The messages, with a note in place of each image that exceeds the budget.
 
     The same sequence when all images fit. Left out are, in this order: images with too long a side, the
@@ -69,7 +73,8 @@ def within_budget(messages: Sequence[Message], model: Model) -> Sequence[Message
     """
     if not model.supports_images:  # all are left out elsewhere
         return messages
-    images = [(place, image) for place, m in enumerate(messages) for image in images_of(m)]
+    numbered = enumerate(until_cancelled(messages, cancel))
+    images = [(place, image) for place, m in numbered for image in images_of(m)]
     if not images:
         return messages
     notes: dict[int, dict[int, str]] = {}

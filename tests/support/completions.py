@@ -38,6 +38,9 @@ DONE = "data: [DONE]\n\n"
 HELLO = (C({"role": "assistant", "content": "hel"}), C({"content": "lo"}), C({}, "stop"), DONE)
 
 
+HI = AgentContext(messages=[UserMessage("hi")])
+
+
 def options(**more: Any) -> StreamOptions:
     return StreamOptions(**{"retry": FAST} | more)
 

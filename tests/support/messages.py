@@ -14,6 +14,7 @@ from agent.messages import AssistantMessage, ImageContent, Message, TextContent,
 from agent.models import Model
 from agent.providers.anthropic_messages import build_request, stream
 from agent.providers.anthropic_messages.decode import decode
+from agent.providers.history_transform import OPENING
 from agent.stream import AgentContext, StreamDone, StreamError, StreamOptions, build_message
 
 API = "anthropic-messages"
@@ -118,10 +119,10 @@ def request(
 
 
 def sent(messages: Sequence[Message], model: Model = CLAUDE, **compat: Any) -> list[dict[str, Any]]:
-    """The messages of a request, without cache marks."""
+    """The messages of a request without cache marks, and without the opening before an answer."""
     body = request(messages, replace(model, compat=compat), cache_retention="none")
     found: list[dict[str, Any]] = body["messages"]
-    return found
+    return found[1:] if found[:1] == [{"role": "user", "content": OPENING}] else found
 
 
 def answer(model: Model, context: AgentContext, opts: StreamOptions) -> AssistantMessage:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+from agent.cancel import CancelToken
 from agent.messages import (
     AssistantMessage,
     ImageContent,
@@ -24,12 +25,14 @@ from agent.messages import (
 from agent.models import Model
 from agent.providers.anthropic_messages.compat import Compat
 from agent.providers.history_transform import (
+    OPENING,
     Placed,
     arrange,
     assistant_blocks,
     clean,
     result_blocks,
     to_json,
+    until_cancelled,
     user_blocks,
     wire_name,
 )
@@ -41,9 +44,12 @@ _SEE_IMAGE = "(see attached image)"
 _USER_LIST = b'{"role":"user","content":['
 _USER_TEXT = b'{"role":"user","content":"'
 _TURN = b'{"role":"assistant","content":['
+_OPENING = to_json({"role": "user", "content": OPENING})
 
 
-def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -> tuple[list[bytes], bool]:
+def encode_messages(
+    messages: Iterable[Message], model: Model, compat: Compat, cancel: CancelToken | None = None
+) -> tuple[list[bytes], bool]:
     """The encoded messages in order; True when one of them contains the summary of a server-side compaction.
 
     All results of one answer are in one user message, which some servers require.
@@ -55,7 +61,7 @@ def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -
     out: list[bytes] = []
     results: list[bytes] = []
     images: list[bytes] = []
-    for position, (message, ids) in enumerate(placed):
+    for position, (message, ids) in enumerate(until_cancelled(placed, cancel)):
         key = (encoder, ids, dropped.get(position))
         if isinstance(message, ToolResultMessage):
             result, pictures = encoded_once(message, key, partial(encoder.encode_result, ids=ids))
@@ -71,6 +77,10 @@ def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -
             out.append(fragment)
     _add_results(out, results, images)
     _trim_last_answer(out)
+    if out and out[0].startswith(
+        _TURN
+    ):  # Bedrock and gateways refuse a conversation that begins with an answer
+        out.insert(0, _OPENING)
     return out, any(fact.compacted for fact in facts.values())
 
 

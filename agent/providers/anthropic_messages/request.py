@@ -17,7 +17,7 @@ from agent.providers.anthropic_messages.server_tools import (
     server_tools,
 )
 from agent.providers.endpoint import endpoint
-from agent.providers.exchange import Headers, WireFormat
+from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.history_transform import clean, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.output_schema import restrict_schema
@@ -41,10 +41,11 @@ _CHOICES = {"auto": "auto", "none": "none", "any": "any", "required": "any"}
 
 def encode_request(
     model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
-) -> tuple[bytes, Headers]:
-    """The JSON body, joined from the encoded messages, and the headers."""
+) -> EncodedRequest:
+    """The request, its body joined from the encoded messages."""
     compat = compat_for(model)
-    messages, compacted = encode_messages(within_budget(context.messages, model), model, compat)
+    history = within_budget(context.messages, model, options.cancel)
+    messages, compacted = encode_messages(history, model, compat, options.cancel)
     system = _system(context.system_prompt, options)
     tools = [_tool(tool, names, compat) for tool in context.tools]
     tools.sort(key=lambda tool: str(tool["name"]))  # the same prefix for the cache in any order
@@ -74,7 +75,7 @@ def encode_request(
             rest["tool_choice"] = _tool_choice(options.tool_choice, names)
     head = b'{"model":' + to_json(model.id) + b',"messages":['
     body = head + b",".join(messages) + b"]," + to_json(rest)[1:]
-    return body, partial(_headers, model, options, compat, betas)
+    return EncodedRequest(body, partial(_headers, model, options, compat, betas), not messages)
 
 
 def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
+from agent.cancel import CancelToken
 from agent.messages import (
     AssistantMessage,
     ImageContent,
@@ -25,13 +26,16 @@ from agent.messages import (
 from agent.models import Model
 from agent.providers.google_generative_ai.compat import Compat
 from agent.providers.history_transform import (
+    OPENING,
     arrange,
     assistant_blocks,
     result_blocks,
     to_json,
+    until_cancelled,
     user_blocks,
     wire_name,
 )
+from agent.providers.images import as_still_png
 
 # Google's documented value for the signature of a call that no Gemini model made.
 UNSIGNED = "skip_thought_signature_validator"
@@ -41,10 +45,12 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _SEE_IMAGE = "(see attached image)"
 _IMAGES_FOLLOW = to_json({"text": "Tool result image:"})
 # A conversation must begin with the user: a call in a first message is refused.
-_OPENING = to_json({"text": "(The beginning of the conversation was left out.)"})
+_OPENING = to_json({"text": OPENING})
 
 
-def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -> list[bytes]:
+def encode_messages(
+    messages: Iterable[Message], model: Model, compat: Compat, cancel: CancelToken | None = None
+) -> list[bytes]:
     """The encoded contents in order.
 
     An answer is one content, and all its results are the next one. For models without images in results,
@@ -53,7 +59,7 @@ def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -
     encoder = _encoder(model, compat)
     contents = _Contents()
     called: deque[str] = deque()
-    for message, ids in arrange(messages):
+    for message, ids in until_cancelled(arrange(messages), cancel):
         if isinstance(message, ToolResultMessage):
             # Google pairs responses with calls by name and order; `arrange` has put them in order.
             name = called.popleft()
@@ -210,7 +216,8 @@ def _encoder_of(
 
 def _part(block: UserBlock) -> dict[str, Any]:
     if isinstance(block, ImageContent):
-        return {"inlineData": {"mimeType": block.mime_type, "data": block.data}}
+        image = as_still_png(block)  # Google accepts no GIF
+        return {"inlineData": {"mimeType": image.mime_type, "data": image.data}}
     return {"text": block.text}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import Headers, WireFormat
+from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.google_generative_ai.compat import compat_for
 from agent.providers.google_generative_ai.decode import decode, first_error
 from agent.providers.google_generative_ai.endpoint import gemini_credentials, gemini_url
@@ -27,10 +27,11 @@ _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 def encode_request(
     model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
-) -> tuple[bytes, Headers]:
-    """The JSON body, joined from the encoded messages, and the headers."""
+) -> EncodedRequest:
+    """The request, its body joined from the encoded messages."""
     compat = compat_for(model)
-    contents = encode_messages(within_budget(context.messages, model), model, compat)
+    history = within_budget(context.messages, model, options.cancel)
+    contents = encode_messages(history, model, compat, options.cancel)
     rest: dict[str, Any] = {}
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
@@ -52,7 +53,7 @@ def encode_request(
     def headers(key: str) -> dict[str, str]:  # later ones win
         return gemini_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
 
-    return head + (b"," + to_json(rest)[1:] if rest else b"}"), headers
+    return EncodedRequest(head + (b"," + to_json(rest)[1:] if rest else b"}"), headers, not contents)
 
 
 def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Any
 
+from agent.cancel import CancelToken
 from agent.messages import (
     AssistantMessage,
     ImageContent,
@@ -23,6 +24,7 @@ from agent.messages import (
 )
 from agent.models import Model
 from agent.providers.history_transform import (
+    OPENING,
     arrange,
     assistant_blocks,
     clean,
@@ -30,9 +32,11 @@ from agent.providers.history_transform import (
     result_blocks,
     to_json,
     to_json_text,
+    until_cancelled,
     user_blocks,
     wire_name,
 )
+from agent.providers.images import as_still_png
 from agent.providers.openai_completions.compat import Compat
 from agent.providers.openai_completions.decode import REASONING_FIELDS
 
@@ -41,10 +45,14 @@ _MISTRAL_ID_LIMIT = 9  # exactly so many letters and digits
 
 _SEE_IMAGE = "(see attached image)"
 _IMAGES_FOLLOW = {"type": "text", "text": "Attached image(s) from tool result:"}
+_TURN = b'{"role":"assistant"'
+_OPENING = to_json({"role": "user", "content": OPENING})
 _AFTER_RESULTS = {"role": "assistant", "content": "I have the results of the tools."}
 
 
-def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -> list[bytes]:
+def encode_messages(
+    messages: Iterable[Message], model: Model, compat: Compat, cancel: CancelToken | None = None
+) -> list[bytes]:
     """The encoded messages in order. The images of consecutive results follow in one user message."""
     if compat.requires_mistral_tool_ids:
         placed = arrange(messages, _mistral_id, _MISTRAL_ID_LIMIT)
@@ -54,7 +62,7 @@ def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -
     out: list[bytes] = []
     images: list[bytes] = []
     after_result = False
-    for message, ids in placed:
+    for message, ids in until_cancelled(placed, cancel):
         key = (encoder, ids)
         if isinstance(message, ToolResultMessage):
             text, pictures = encoded_once(message, key, partial(encoder.result, ids=ids))
@@ -71,6 +79,8 @@ def encode_messages(messages: Iterable[Message], model: Model, compat: Compat) -
             images, after_result = [], False
         out.append(fragment)
     encoder.end_results(out, images, before_user=False)
+    if out and out[0].startswith(_TURN) and "claude" in model.id.lower():
+        out.insert(0, _OPENING)  # gateways pass the messages on to Anthropic's format
     return out
 
 
@@ -102,7 +112,7 @@ class _Encoder:
             return b""
         if isinstance(message.content, str):
             return to_json({"role": "user", "content": clean(message.content)})
-        return to_json({"role": "user", "content": [_part(block) for block in blocks]})
+        return to_json({"role": "user", "content": [self._part(block) for block in blocks]})
 
     def result(self, message: ToolResultMessage, ids: tuple[str, ...]) -> tuple[bytes, bytes]:
         """A tool result, and its images as parts of a user message."""
@@ -112,7 +122,14 @@ class _Encoder:
         body = {"role": "tool", "tool_call_id": ids[0], "content": "\n".join(texts) or _SEE_IMAGE}
         if self._compat.requires_tool_result_name:
             body["name"] = wire_name(message.tool_name)
-        return to_json(body), b",".join(to_json(_part(image)) for image in images)
+        return to_json(body), b",".join(to_json(self._part(image)) for image in images)
+
+    def _part(self, block: UserBlock) -> dict[str, Any]:
+        if isinstance(block, TextContent):
+            return {"type": "text", "text": block.text}
+        # OpenAI accepts no animated GIF, and Gemini, which some servers offer in this format, no GIF at all.
+        image = as_still_png(block, only_animated="gemini" not in self._model.id.lower())
+        return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}}
 
     def end_results(self, out: list[bytes], images: list[bytes], before_user: bool) -> None:
         """Append what the server needs between tool results and the next message."""
@@ -175,12 +192,6 @@ def _encoder_of(
 ) -> _Encoder:
     model = Model(id, api, provider, reasoning=reasoning, input=input)
     return _Encoder(model, Compat(**dict(zip(_MESSAGE_FLAGS, flags, strict=True))))
-
-
-def _part(block: UserBlock) -> dict[str, Any]:
-    if isinstance(block, ImageContent):
-        return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{block.data}"}}
-    return {"type": "text", "text": block.text}
 
 
 def _call(call: ToolCall, id: str, opaque: dict[str, Any]) -> dict[str, Any]:

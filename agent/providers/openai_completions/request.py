@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import Headers, WireFormat
+from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.history_transform import clean, stated_limit, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_completions.compat import Compat, compat_for
@@ -24,10 +24,12 @@ from agent.stream import AgentContext, StreamOptions
 
 def encode_request(
     model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
-) -> tuple[bytes, Headers]:
-    """The JSON body, joined from the encoded messages, and the headers."""
+) -> EncodedRequest:
+    """The request, its body joined from the encoded messages."""
     compat = compat_for(model)
-    messages = encode_messages(within_budget(context.messages, model), model, compat)
+    history = within_budget(context.messages, model, options.cancel)
+    messages = encode_messages(history, model, compat, options.cancel)
+    is_empty = not messages
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
         developer = model.reasoning and compat.supports_developer_role
@@ -48,7 +50,7 @@ def encode_request(
         rest["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     head = b'{"model":' + to_json(model.id) + b',"messages":['
     body = head + b",".join(messages) + b"]," + to_json(rest)[1:]
-    return body, partial(_headers, model, options, compat)
+    return EncodedRequest(body, partial(_headers, model, options, compat), is_empty)
 
 
 def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:

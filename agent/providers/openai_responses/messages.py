@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Any
 
+from agent.cancel import CancelToken
 from agent.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -37,9 +38,11 @@ from agent.providers.history_transform import (
     result_blocks,
     to_json,
     to_json_text,
+    until_cancelled,
     user_blocks,
     wire_name,
 )
+from agent.providers.images import as_still_png
 
 _CALL_PREFIX = "fc"
 _MESSAGE_PREFIX = "msg_"
@@ -48,11 +51,14 @@ _PLACE = b"\x00"
 _PHASES = ("commentary", "final_answer")
 
 
-def encode_messages(messages: Iterable[Message], model: Model) -> list[bytes]:
+def encode_messages(
+    messages: Iterable[Message], model: Model, cancel: CancelToken | None = None
+) -> list[bytes]:
     """The encoded items of each message that has any, in order."""
     encoder = _encoder_of(model.id, model.api, model.provider, model.input)
     out: list[bytes] = []
-    for position, (message, ids) in enumerate(arrange(messages, call_half)):
+    placed = until_cancelled(arrange(messages, call_half), cancel)
+    for position, (message, ids) in enumerate(placed):
         if isinstance(message, AssistantMessage):
             fragment = encoded_once(message, (encoder, ids), partial(encoder.encode_turn, ids))
             # A text without an id gets one made of its position, which stays the same while the history
@@ -231,7 +237,8 @@ def _reasoning(block: ThinkingContent) -> bytes:
 
 def _part(block: UserBlock) -> dict[str, Any]:
     if isinstance(block, ImageContent):
-        url = f"data:{block.mime_type};base64,{block.data}"
+        image = as_still_png(block, only_animated=True)  # OpenAI accepts no animated GIF
+        url = f"data:{image.mime_type};base64,{image.data}"
         return {"type": "input_image", "detail": "auto", "image_url": url}
     return {"type": "input_text", "text": block.text}
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.models import Model
-from agent.providers.exchange import Headers, WireFormat
+from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.history_transform import clean, stated_limit, to_json, wire_name
 from agent.providers.image_budget import within_budget
 from agent.providers.openai_endpoint import RESPONSES_PATH, openai_credentials, openai_url, prompt_cache_key
@@ -29,10 +29,12 @@ _ANTHROPIC_TOOL = re.compile(r"_\d{8}\Z")  # their types end in a date, such as 
 
 def encode_request(
     model: Model, context: AgentContext, options: StreamOptions, names: Mapping[str, str]
-) -> tuple[bytes, Headers]:
-    """The JSON body, joined from the encoded messages, and the headers."""
+) -> EncodedRequest:
+    """The request, its body joined from the encoded messages."""
     compat = compat_for(model)
-    items = encode_messages(within_budget(context.messages, model), model)
+    history = within_budget(context.messages, model, options.cancel)
+    items = encode_messages(history, model, options.cancel)
+    is_empty = not items
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
         role = "developer" if model.reasoning and compat.supports_developer_role else "system"
@@ -52,7 +54,7 @@ def encode_request(
     def headers(key: str) -> dict[str, str]:  # later ones win
         return openai_credentials(model, key) | dict(model.headers) | dict(options.headers or {})
 
-    return head + b",".join(items) + b"]," + to_json(rest)[1:], headers
+    return EncodedRequest(head + b",".join(items) + b"]," + to_json(rest)[1:], headers, is_empty)
 
 
 def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support import completions, responses
+from support.completions import HI
 from support.sse_server import SseServer
 
 from agent.errors import ConfigurationError
@@ -28,7 +29,7 @@ def ask(server: SseServer, api: str, base: str = "", **more: Any) -> str:
     play(server, api)
     model = Model("my-gpt", api, "azure", server.url + base)
     with_api = completions.answer if api == CHAT else responses.answer
-    message = with_api(model, AgentContext(), completions.options(**more))
+    message = with_api(model, HI, completions.options(**more))
     return message.text or message.error_message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import logging
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from PIL import Image
 from support.formats import FORMATS, Format
 from support.sse_server import SseServer
 
@@ -111,8 +113,8 @@ def test_a_refused_image_is_left_out_of_a_second_request(
     assert "could not process it" in second
     assert "what is this?" in second
     assert message_to_json(SHOWN) == before
-    assert [text in call and "without the images" in call for call in calls] == [True]
-    assert "without the images" in caplog.text
+    assert [text in call and "without the image" in call for call in calls] == [True]
+    assert "without the image" in caplog.text
 
 
 @pytest.mark.parametrize("api", FORMATS)
@@ -176,7 +178,7 @@ def test_images_that_were_answered_before_are_shown_again() -> None:
         with Agent(replace(found.model, base_url=server.url)) as agent:
             for prompt, image in (("a", [seen]), ("b", [poison]), ("c", [])):
                 agent.run(prompt, images=image)
-        assert [seen.data in body for body in bodies(server)] == [True, True, False, True]
+        assert [seen.data in body for body in bodies(server)] == [True, True, True, True]
         assert [poison.data in body for body in bodies(server)] == [False, True, False, False]
 
 
@@ -306,3 +308,93 @@ def test_a_refused_signature_is_left_out_of_a_second_request(api: str, signature
         assert ["c2lnbmVk" in body for body in bodies(server)] == [True, False, False]
         assert "I wonder." in bodies(server)[1] or api == "openai-responses"
     assert history[1].content[0].signature == signature
+
+
+# --- only the image at fault ---
+
+
+def picture(form: str, color: int = 0) -> ImageContent:
+    """A small valid image."""
+    out = io.BytesIO()
+    Image.new("RGB", (4, 4), (color, 0, 0)).save(out, form)
+    return ImageContent(base64.b64encode(out.getvalue()).decode(), f"image/{form.lower()}")
+
+
+PNG, WEBP, JPEG = picture("PNG"), picture("WEBP"), picture("JPEG")
+BROKEN = ImageContent(picture("PNG", 99).data[:-40], "image/png")
+ALL = [PNG, WEBP, JPEG, BROKEN]
+
+
+@pytest.mark.parametrize(
+    ("api", "text", "dropped"),
+    [
+        ("google-generative-ai", "Unsupported MIME type: image/webp", [WEBP]),
+        ("anthropic-messages", "Could not process image", [BROKEN]),
+        (
+            "anthropic-messages",
+            "messages.0.content.2.image.source.base64: image exceeds 5 MB maximum",
+            [WEBP],
+        ),
+        ("anthropic-messages", "messages.0.content.3.image.source.base64.data: invalid image", [JPEG]),
+        (
+            "anthropic-messages",
+            "media_type: Input should be 'image/jpeg', 'image/png' or 'image/gif', no other image is valid",
+            [WEBP],
+        ),
+        ("openai-completions", "messages[0].content[1].image_url: invalid image", [PNG]),
+        ("openai-responses", "Failed to download image from input[0].content[3]", [JPEG]),
+        ("google-generative-ai", "Invalid value at 'contents[0].parts[2].inline_data.data'", [WEBP]),
+    ],
+)
+def test_only_the_image_at_fault_is_left_out(api: str, text: str, dropped: list[ImageContent]) -> None:
+    found = FORMATS[api]
+    message = UserMessage([TextContent("look"), *ALL])
+    with SseServer() as server:
+        found.refuse(server, 400, text)
+        found.greet(server)
+        found.greet(server)
+        for _ in range(2):
+            assert found.ask(server, [message]).text == "hello"
+        first, second, third = bodies(server)
+    assert [image for image in ALL if image.data not in first] == []
+    for body in (second, third):
+        assert [image for image in ALL if image.data not in body] == dropped
+
+
+def test_images_are_left_out_step_by_step_while_the_server_blames_them() -> None:
+    found = FORMATS["openai-completions"]
+    old, first, second = picture("PNG", 1), picture("PNG", 2), picture("PNG", 3)
+    history: list[Message] = [
+        UserMessage([old]),
+        AssistantMessage([TextContent("seen")], found.api, "local", "m"),
+        UserMessage([first, second]),
+    ]
+    with SseServer() as server:
+        for _ in range(2):
+            found.refuse(server, 400, "invalid image")
+        for _ in range(2):
+            found.greet(server)
+        for _ in range(2):
+            assert found.ask(server, history).text == "hello"
+        left = [[image.data in body for image in (old, first, second)] for body in bodies(server)]
+    assert left == [[True] * 3, [True, False, False], [False] * 3, [False] * 3]
+
+
+def test_an_error_of_another_kind_ends_the_tries() -> None:
+    found = FORMATS["openai-completions"]
+    with SseServer() as server:
+        found.refuse(server, 400, "invalid image")
+        found.refuse(server, 400, "no such model")
+        answer = found.ask(server, [UserMessage([BROKEN, PNG])])
+        assert len(server.requests) == 2
+    assert "no such model" in answer.error_message
+
+
+@pytest.mark.parametrize("place", ["messages.99.content.1", "messages.x", "messages[", "image/"])
+def test_an_odd_place_in_the_error_does_no_harm(place: str) -> None:
+    found = FORMATS["anthropic-messages"]
+    with SseServer() as server:
+        found.refuse(server, 400, f"{place}: invalid image")
+        found.greet(server)
+        assert found.ask(server, [UserMessage([BROKEN, PNG])]).text == "hello"
+        assert PNG.data in bodies(server)[1]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.completions import Tool, options
+from support.completions import HI, Tool, options
 from support.messages import (
     API,
     CLAUDE,
@@ -85,7 +85,11 @@ def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None
 @pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/", "/v1/messages"])
 def test_the_version_is_never_doubled(sse_server: SseServer, end: str) -> None:
     sse_server.play(*HELLO)
-    answer(replace(PLAIN, base_url=sse_server.url + end), AgentContext(), options(api_key="k"))
+    answer(
+        replace(PLAIN, base_url=sse_server.url + end),
+        HI,
+        options(api_key="k"),
+    )
     assert sse_server.requests[0].path == "/v1/messages"
 
 
@@ -175,7 +179,7 @@ def test_overload_as_the_first_event_is_tried_again(sse_server: SseServer) -> No
     sse_server.play(MS, PING, overloaded)
     sse_server.play(*HELLO)
     model = replace(CLAUDE, base_url=sse_server.url)
-    events = list(stream(model, AgentContext(), options(api_key="k")))
+    events = list(stream(model, HI, options(api_key="k")))
     assert [e.type for e in events].count("start") == 1
     assert events[-1].type == "done"
     assert len(sse_server.requests) == 3
@@ -260,7 +264,7 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
     token = CancelToken()
     log: list[StreamEvent] = []
     model = replace(CLAUDE, base_url=sse_server.url)
-    for e in stream(model, AgentContext(), options(cancel=token, api_key="k")):
+    for e in stream(model, HI, options(cancel=token, api_key="k")):
         log.append(e)
         if e.type == "text_delta":
             token.cancel()
@@ -513,7 +517,7 @@ def test_a_model_made_to_call_a_tool_does_not_think() -> None:
 def test_a_tool_with_an_illegal_name_is_called_by_its_own(sse_server: SseServer) -> None:
     """Y16"""
     sse_server.play(MS, TU(0, "t", "foo_bar_2"), CS(0), MD("tool_use"), ME)
-    context = AgentContext("", (), [Tool("foo.bar"), Tool("foo bar")])
+    context = AgentContext("", [UserMessage("hi")], [Tool("foo.bar"), Tool("foo bar")])
     opts = options(tool_choice="foo bar", api_key="k")
     events = list(stream(replace(CLAUDE, base_url=sse_server.url), context, opts))
     body = sse_server.requests[0].json

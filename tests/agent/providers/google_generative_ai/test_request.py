@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.completions import Tool, options
+from support.completions import HI, Tool, options
 from support.gemini import (
     GEMINI_3,
     HELLO,
@@ -166,7 +166,7 @@ def test_an_error_as_the_first_chunk_is_tried_again(sse_server: SseServer) -> No
     sse_server.play('data: {"responseId":"r0"}\n\n', overloaded)
     sse_server.play(*HELLO)
     model = replace(GEMINI_3, base_url=sse_server.url)
-    events = list(stream(model, AgentContext(), options(api_key="k")))
+    events = list(stream(model, HI, options(api_key="k")))
     assert [event.type for event in events].count("start") == 1
     assert [event.type for event in events].count("error") == 0
     assert len(sse_server.requests) == 2
@@ -207,7 +207,7 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
     token = CancelToken()
     log: list[StreamEvent] = []
     model = replace(GEMINI_3, base_url=sse_server.url)
-    for event in stream(model, AgentContext(), options(cancel=token, api_key="k")):
+    for event in stream(model, HI, options(cancel=token, api_key="k")):
         log.append(event)
         if event.type == "text_delta":
             token.cancel()

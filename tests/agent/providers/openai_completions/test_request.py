@@ -12,6 +12,7 @@ from support.completions import (
     API,
     DONE,
     HELLO,
+    HI,
     LOCAL,
     THINKER,
     C,
@@ -161,7 +162,7 @@ def test_an_error_as_the_first_chunk_is_tried_again(sse_server: SseServer) -> No
     overloaded = 'data: {"error":{"message":"Overloaded","type":"overloaded_error"}}\n\n'
     sse_server.play(C({"role": "assistant", "content": ""}), overloaded)
     sse_server.play(*HELLO)
-    events = list(stream(replace(LOCAL, base_url=sse_server.url), AgentContext(), options()))
+    events = list(stream(replace(LOCAL, base_url=sse_server.url), HI, options()))
     assert [event.type for event in events].count("start") == 1
     assert [event.type for event in events].count("error") == 0
     assert len(sse_server.requests) == 2
@@ -192,7 +193,11 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
     sse_server.play(C({"content": "par"}), hang())
     token = CancelToken()
     log: list[StreamEvent] = []
-    for event in stream(replace(LOCAL, base_url=sse_server.url), AgentContext(), options(cancel=token)):
+    for event in stream(
+        replace(LOCAL, base_url=sse_server.url),
+        HI,
+        options(cancel=token),
+    ):
         log.append(event)
         if event.type == "text_delta":
             token.cancel()
@@ -211,7 +216,7 @@ def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(s
 
 def test_a_server_that_is_not_there_is_an_error_in_the_stream(free_port: int) -> None:
     model = replace(LOCAL, base_url=f"http://127.0.0.1:{free_port}")
-    message = answer(model, AgentContext(), options(retry=RetryPolicy(request=())))
+    message = answer(model, HI, options(retry=RetryPolicy(request=())))
     assert message.stop_reason == "error"
     assert "connection refused" in message.error_message
 
@@ -402,7 +407,7 @@ def test_a_tool_with_an_illegal_name_is_called_by_its_own(sse_server: SseServer)
     """Y16"""
     delta = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "foo_bar_2", "arguments": "{}"}}]}
     sse_server.play(C(delta), C({}, "tool_calls"), DONE)
-    context = AgentContext("", (), [Tool("foo.bar"), Tool("foo bar")])
+    context = AgentContext("", [UserMessage("hi")], [Tool("foo.bar"), Tool("foo bar")])
     events = list(stream(replace(LOCAL, base_url=sse_server.url), context, options(tool_choice="foo bar")))
     body = sse_server.requests[0].json
     assert [tool["function"]["name"] for tool in body["tools"]] == ["foo_bar", "foo_bar_2"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.completions import Tool, options
+from support.completions import HI, Tool, options
 from support.responses import (
     API,
     HELLO,
@@ -201,9 +201,7 @@ def test_a_failure_before_the_first_word_is_tried_again(sse_server: SseServer, f
     """P17"""
     sse_server.play(created(), E("in_progress", response={}), failure)
     sse_server.play(*HELLO)
-    types = [
-        event.type for event in stream(replace(LOCAL, base_url=sse_server.url), AgentContext(), options())
-    ]
+    types = [event.type for event in stream(replace(LOCAL, base_url=sse_server.url), HI, options())]
     assert (types.count("start"), types.count("error"), types[-1]) == (1, 0, "done")
     assert len(sse_server.requests) == 2
 
@@ -240,7 +238,11 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
     sse_server.play(created(), delta(0, "par"), hang())
     token = CancelToken()
     log: list[StreamEvent] = []
-    for event in stream(replace(LOCAL, base_url=sse_server.url), AgentContext(), options(cancel=token)):
+    for event in stream(
+        replace(LOCAL, base_url=sse_server.url),
+        HI,
+        options(cancel=token),
+    ):
         log.append(event)
         if event.type == "text_delta":
             token.cancel()
@@ -362,7 +364,7 @@ def test_tools_of_the_server_are_sent_as_they_are_written() -> None:
 def test_a_tool_with_an_illegal_name_is_called_by_its_own(sse_server: SseServer) -> None:
     """Y16"""
     sse_server.play(added(0, **call_item("foo_bar_2", "")), done(0, **call_item("foo_bar_2", "{}")), ended())
-    context = AgentContext("", (), [Tool("foo.bar"), Tool("foo bar")])
+    context = AgentContext("", [UserMessage("hi")], [Tool("foo.bar"), Tool("foo bar")])
     model = replace(LOCAL, base_url=sse_server.url)
     events = list(stream(model, context, options(tool_choice="foo bar")))
     body = sse_server.requests[0].json
