@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from agent_tools.files.filesystem import filesystem_for
+from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import path_use
 from agent_tools.search.gitignore import Walk
 from agent_tools.search.globs import below, matcher
@@ -72,7 +73,7 @@ def find_tool(
         guard = SearchGuard(context.cancel, time_limit, "find")
         walk = Walk(root, top=os.fspath(cwd), check=guard, filesystem=filesystem, exclude=exclude)
         limit = min(max(1, arguments.limit), MAX_ROWS)
-        return _listing(walk, below(arguments.pattern, root), limit)
+        return _listing(walk, below(arguments.pattern, path_text(root)), limit)
 
     return Tool(
         "find",
@@ -110,5 +111,5 @@ def _matching(walk: Walk, pattern: str) -> Iterator[str]:
     named = matcher(pattern)
     for prefix, names in walk:
         for name in names:
-            if named(prefix + name):
+            if named(path_text(prefix + name)):
                 yield prefix + name

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from agent_tools.files.encoding import displayable
 from agent_tools.files.filesystem import Filesystem, filesystem_for
+from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import path_use
 from agent_tools.search.engine import Budget, FileHits, Search
 from agent_tools.search.gitignore import Walk
@@ -182,10 +183,10 @@ class _Search:
         """The files to search, below the root."""
         glob = self._arguments.glob
         excluded = glob.startswith("!")
-        named = matcher(below(glob.removeprefix("!"), self._root)) if glob else None
+        named = matcher(below(glob.removeprefix("!"), path_text(self._root))) if glob else None
         for prefix, names in self._walk:
             for name in names:
-                if name[-1] != "/" and (named is None or named(prefix + name) != excluded):
+                if name[-1] != "/" and (named is None or named(path_text(prefix + name)) != excluded):
                     yield prefix + name
 
     def _literal(self) -> Pattern | None:

@@ -12,6 +12,7 @@ from pydantic import Field
 from agent_tools.files.atomic_write import make_parents, open_regular, store
 from agent_tools.files.file_lock import lock_for
 from agent_tools.files.filesystem import Filesystem, filesystem_for
+from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.files.protected import PROTECTED
 from agent_tools.images import (
@@ -154,7 +155,7 @@ def _write(image: ResizedImage, output: str, kind: str, context: Any, filesystem
     with lock_for(output, context.cancel, filesystem):
         make_parents(output, filesystem)
         store(output, image.data, context, filesystem=filesystem)
-    text = f"Wrote {output}: {_measures(image)}"
+    text = f"Wrote {path_text(output)}: {_measures(image)}"
     return Result(text if image.was_resized else f"{text} (unchanged)", details=_details(image))
 
 

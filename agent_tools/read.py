@@ -15,6 +15,7 @@ from agent_tools.files.atomic_write import content_hash, open_regular
 from agent_tools.files.encoding import looks_binary
 from agent_tools.files.filesystem import Filesystem, filesystem_for
 from agent_tools.files.line_window import BLOCK_BYTES, Window, read_window
+from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.tool import (
     Arguments,
@@ -172,7 +173,7 @@ def _continuation_notice(window: Window, limit: int | None, path: str) -> str:
     first, last = window.first, window.last
     if last < first:
         size, cap = format_size(window.first_line_bytes), format_size(MAX_BYTES)
-        command = f"sed -n '{first}p' {shlex.quote(path)} | head -c {MAX_BYTES}"
+        command = f"sed -n '{first}p' {shlex.quote(path_text(path))} | head -c {MAX_BYTES}"
         beyond = f" Use offset={first + 1} for the lines after it." if window.total_lines > first else ""
         return f"Line {first} is {size}, exceeds {cap} limit. Use bash to see its start: {command}.{beyond}"
     if not window.remaining:

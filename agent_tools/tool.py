@@ -15,6 +15,8 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agent_tools.files.path_encoding import path_text
+
 logger = logging.getLogger("agent_tools")
 
 # Characters of a failure's text that are kept at its start and end. Longer texts echo an argument that the
@@ -373,4 +375,5 @@ def _clean(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 def _os_error_text(error: OSError) -> str:
     reason = error.strerror or type(error).__name__
-    return f"{reason}: {error.filename}" if error.filename else reason
+    name = path_text(error.filename) if isinstance(error.filename, str) else error.filename
+    return f"{reason}: {name}" if name else reason

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from agent_tools.files.filesystem import FILESYSTEM, DirFd, Filesystem
+from agent_tools.files.path_encoding import path_text
 from agent_tools.tool import ToolFailure
 from agent_tools.truncate import format_size
 
@@ -70,7 +71,7 @@ def read_regular(path: str, filesystem: Filesystem = FILESYSTEM, *, max_bytes: i
             pieces.append(data)
             length += len(data)
     if length > max_bytes:
-        raise ToolFailure(f"{path} has more than {format_size(max_bytes)}")
+        raise ToolFailure(f"{path_text(path)} has more than {format_size(max_bytes)}")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -137,7 +138,7 @@ def store(
         raise
     except Exception as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise ToolFailure(f"cannot write {path}: {reason}") from error
+        raise ToolFailure(f"cannot write {path_text(path)}: {reason}") from error
 
 
 def make_parents(path: str, filesystem: Filesystem = FILESYSTEM) -> None:
@@ -166,7 +167,7 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
-        raise ToolFailure(f"{path} is a directory, not a file")
+        raise ToolFailure(f"{path_text(path)} is a directory, not a file")
     kinds = (
         (stat.S_ISFIFO, "a named pipe (FIFO)"),
         (stat.S_ISSOCK, "a socket"),
@@ -174,12 +175,14 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
         (stat.S_ISBLK, "a block device"),
     )
     kind = next((name for test, name in kinds if test(mode)), "a special file")
-    raise ToolFailure(f"{path} is {kind}, not a regular file")
+    raise ToolFailure(f"{path_text(path)} is {kind}, not a regular file")
 
 
 def _require_unchanged(path: str, now: os.stat_result | None, expected: os.stat_result | None) -> None:
     if expected is not None and (now is None or _state(now) != _state(expected)):
-        raise FileChanged(f"another program changed {path} meanwhile; nothing was written. Read it again")
+        raise FileChanged(
+            f"another program changed {path_text(path)} meanwhile; nothing was written. Read it again"
+        )
 
 
 def _state(status: os.stat_result) -> tuple[int, ...]:

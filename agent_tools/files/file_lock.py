@@ -17,6 +17,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from agent_tools.files.filesystem import FILESYSTEM, Filesystem
+from agent_tools.files.path_encoding import path_text
 from agent_tools.tool import Cancel, ToolFailure
 
 _LOCK_POLL = 0.05  # seconds between two checks of the cancel signal while waiting for the lock of a file
@@ -39,7 +40,7 @@ def lock_for(path: str, cancel: Cancel | None = None, filesystem: Filesystem = F
             lock = _locks[key] = _FileLock()
     while not lock.held.acquire(timeout=_LOCK_POLL):
         if cancel is not None and cancel.is_set():
-            raise ToolFailure(f"aborted while waiting for another change of {path}")
+            raise ToolFailure(f"aborted while waiting for another change of {path_text(path)}")
     try:
         descriptor = _lock_among_programs(path, cancel, filesystem)
         try:
@@ -80,9 +81,11 @@ def _lock_among_programs(path: str, cancel: Cancel | None, filesystem: Filesyste
             return descriptor
         _unlock(descriptor)
         if cancel is not None and cancel.is_set():
-            raise ToolFailure(f"aborted while waiting for another program to write {path}")
+            raise ToolFailure(f"aborted while waiting for another program to write {path_text(path)}")
         if time.monotonic() > deadline:
-            raise ToolFailure(f"{path} is locked by another program; nothing was written. Try again later")
+            raise ToolFailure(
+                f"{path_text(path)} is locked by another program; nothing was written. Try again later"
+            )
         time.sleep(pause)
         pause = min(2 * pause, _LOCK_POLL)
 

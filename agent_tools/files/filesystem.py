@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from agent_tools.files.path_encoding import path_text
 from agent_tools.tool import ToolFailure
 
 _CAN_WALK = (
@@ -214,8 +215,8 @@ class ConfinedFilesystem(Filesystem):
             rest = iter(folded)
             if all(name in rest for name in names) or (folded and folded[-1] == names[0]):
                 raise ProtectedPath(
-                    f"{path} must not be changed here: programs outside the sandbox obey it. Ask the user to "
-                    "change it"
+                    f"{path_text(path)} must not be changed here: programs outside the sandbox obey it. "
+                    "Ask the user to change it"
                 )
 
     def _mode(self, path: str) -> int:
@@ -241,8 +242,8 @@ class ConfinedFilesystem(Filesystem):
                 if os.path.samestat(os.stat(folder), root):
                     return parts[index:]
         raise OutsideRoot(
-            f"{path} is outside the root {self.root}, or leads out of it. Only files and folders below that "
-            "root can be used here."
+            f"{path_text(path)} is outside the root {self.root}, or leads out of it. Only files and folders "
+            "below that root can be used here."
         )
 
     def _real(self, path: str, follow: bool = True) -> str:
@@ -398,7 +399,9 @@ def _not_secret(descriptor: int, path: str) -> int:
         if os.fstat(descriptor).st_dev == _PROC_DEVICE:
             real = os.readlink(f"/proc/self/fd/{descriptor}")
             if _SECRET_PROC_FILE.fullmatch(real):
-                raise ProtectedPath(f"{path} shows the keys or the memory of a process and is not opened")
+                raise ProtectedPath(
+                    f"{path_text(path)} shows the keys or the memory of a process and is not opened"
+                )
     except BaseException:
         os.close(descriptor)
         raise

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from agent_tools.files.filesystem import FILESYSTEM, Filesystem
+from agent_tools.files.path_encoding import native_path, path_text
 from agent_tools.tool import PathUse, ToolFailure
 
 # Characters that look like a space: no-break, the U+2000 block, narrow no-break, math, ideographic.
@@ -85,11 +86,12 @@ def not_found(path: str, resolved: str, filesystem: Filesystem = FILESYSTEM) -> 
     """The failure for a missing file: the path as given, and a similar name in its folder if there is one."""
     similar = _similar_name(resolved, filesystem)
     hint = f" Did you mean {similar}?" if similar else ""
-    where = "" if os.path.isabs(path) else f" (looked for {resolved})"
+    where = "" if os.path.isabs(path) else f" (looked for {path_text(resolved)})"
     return ToolFailure(f"File not found: {path}{where}.{hint}")
 
 
-def _absolute(path: str, cwd: str | os.PathLike[str]) -> str:
+def _absolute(text: str, cwd: str | os.PathLike[str]) -> str:
+    path = native_path(text)
     if path == "~" or path.startswith("~/"):
         return os.path.expanduser("~") + path[1:]
     if os.path.isabs(path):
@@ -99,10 +101,10 @@ def _absolute(path: str, cwd: str | os.PathLike[str]) -> str:
 
 def _check_encodable(path: str) -> None:
     try:
-        has_nul = b"\0" in os.fsencode(path)
+        path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ToolFailure(f"the path {path!r} is no valid text") from None
-    if has_nul:
+        raise ToolFailure(f"the path {path!r} is not valid text") from None
+    if "\0" in path:
         raise ToolFailure(f"the path {path!r} holds a NUL character, which no file name can")
 
 
@@ -116,11 +118,12 @@ def _variants(path: str) -> Iterator[str]:
         lambda text: text.replace("'", "\u2019"),
         lambda text: decomposed(text).replace("'", "\u2019"),
     )
-    folder, name = os.path.split(path)
+    text = path_text(path)
+    folder, name = os.path.split(text)
     for rewrite in rewrites:
         # The folder may be correct while the name is not, so both are tried.
-        yield os.path.join(folder, rewrite(name))
-        yield rewrite(path)
+        yield native_path(os.path.join(folder, rewrite(name)))
+        yield native_path(rewrite(text))
 
 
 def _similar_name(path: str, filesystem: Filesystem) -> str:
@@ -131,4 +134,4 @@ def _similar_name(path: str, filesystem: Filesystem) -> str:
     except OSError:
         return ""
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-    return os.path.join(folder, close[0]) if close else ""
+    return path_text(os.path.join(folder, close[0])) if close else ""

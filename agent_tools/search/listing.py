@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_tools.files.filesystem import Filesystem
+from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import resolve
 from agent_tools.tool import Cancel, Result, ToolFailure
 from agent_tools.truncate import MAX_BYTES, keep_head
@@ -59,7 +60,7 @@ def _is_excluded(real: str, exclude: Exclude) -> bool:
 
 def shown_name(name: str) -> str:
     """A file name as one line of text: line feeds, control codes and bytes that are no UTF-8 are escaped."""
-    return name if name.isascii() and name.isprintable() else _UNSHOWABLE.sub(_escape, name)
+    return name if name.isascii() and name.isprintable() else _UNSHOWABLE.sub(_escape, path_text(name))
 
 
 def _escape(found: re.Match[str]) -> str:

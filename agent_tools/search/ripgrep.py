@@ -71,10 +71,17 @@ def files_with_matches(
 
     `check` is called while waiting and may raise; no process outlives the iterator.
     """
-    command = [program, "--no-config", "--no-messages", "--no-ignore", "--no-mmap", "--color=never"]
+    command: list[str | bytes] = [
+        program,
+        "--no-config",
+        "--no-messages",
+        "--no-ignore",
+        "--no-mmap",
+        "--color=never",
+    ]
     command += ["--files-with-matches", "--null", "--text"]
     command += ["--ignore-case"] if ignore_case else ["--case-sensitive"]
-    command += ["-e", expression, "--"]
+    command += ["-e", expression.encode("utf-8", "surrogateescape"), "--"]
     running: deque[_Batch] = deque()
     trusted = True
     try:
@@ -115,7 +122,7 @@ def _argument(name: str) -> str:
 class _Batch:
     """One ripgrep process for some files; without a command all files pass."""
 
-    def __init__(self, command: Sequence[str] | None, root: str, names: list[str]) -> None:
+    def __init__(self, command: Sequence[str | bytes] | None, root: str, names: list[str]) -> None:
         self.failed = command is None
         self._names = names
         self._process: subprocess.Popen[bytes] | None = None
