@@ -80,12 +80,12 @@ class RichRenderer:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """While open, the status line says that the run waits for the user. From any thread."""
-        self._view.is_asking = True
+        """While open, nothing is painted: the user types an answer below a question. From any thread."""
+        self._guarded(self._pause)
         try:
             yield
         finally:
-            self._view.is_asking = False
+            self._guarded(self._resume)
 
     def _guarded(self, show: Callable[[], None]) -> None:
         try:
@@ -123,6 +123,11 @@ class RichRenderer:
     def _start(self) -> None:
         if not self.console.is_terminal or self._painter is not None:
             return
+        self._start_live()
+        self._painter = _Painter(self.paint)
+        self._painter.start()
+
+    def _start_live(self) -> None:
         self._live = Live(
             console=self.console,
             auto_refresh=False,
@@ -131,8 +136,14 @@ class RichRenderer:
             vertical_overflow="crop",
         )
         self._live.start()
-        self._painter = _Painter(self.paint)
-        self._painter.start()
+
+    def _pause(self) -> None:
+        self._end_live()
+        self._print_finished()
+
+    def _resume(self) -> None:
+        if self._painter is not None and self._live is None:
+            self._start_live()
 
     def _stop_painting(self) -> None:
         painter, self._painter = self._painter, None

@@ -72,7 +72,6 @@ class RunView:
         self._thoughts = MarkdownBlocks()
         self._calls: dict[str, Call] = {}
         self._is_running = False
-        self.is_asking = False  # the run waits for the answer to an approval question
         self._is_first = True
         self._retrying = ""  # the wait before a retry, as a status
         self._begin()
@@ -278,8 +277,6 @@ class RunView:
         return Text(f"{self._spin(elapsed)} {' · '.join(words)}", "dim", no_wrap=True, overflow="ellipsis")
 
     def _activity(self) -> str:
-        if self.is_asking:
-            return "waiting for your answer"
         if self._retrying:
             return self._retrying
         if self._calls:

@@ -14,7 +14,8 @@ from typing import Any
 
 from agent.cancel import CancelToken
 from agent.cli.permissions.files import ANSWERS_FILE, MODES, Mode, Settings, load_settings, save_answer
-from agent.cli.permissions.planned_change import planned_change
+from agent.cli.permissions.paths_of_call import PathUse
+from agent.cli.permissions.planned_change import Change, planned_change
 from agent.cli.permissions.rules import (
     KNOWN_TOOLS,
     Call,
@@ -108,13 +109,27 @@ class Permissions:
             return ToolDecision.deny(f"Not allowed by {judgement.why}. Do not try to get around it.")
         if self.mode == "deny" or self._ask is None:
             return ToolDecision.deny(self._approval_unavailable(judgement))
-        question = _question(info, call, judgement.why)
-        answer = self._ask(question)
-        if info.cancel.is_set():
-            return ToolDecision.deny("aborted")
-        if not answer.allowed:
-            reason = f" and said: {answer.reason}" if answer.reason else ""
-            return ToolDecision.deny(f"The user refused this call{reason}.")
+        return self._decide_by_user(info, call, judgement.why)
+
+    def _decide_by_user(self, info: ToolCallInfo, call: Call, why: str) -> ToolDecision | None:
+        """Ask until what was shown is still what the call would do after the answer."""
+        assert self._ask is not None
+        while True:
+            shown = _effect(call)
+            question = _question(info, call, why, shown.change)
+            answer = self._ask(question)
+            if info.cancel.is_set():
+                return ToolDecision.deny("aborted")
+            if not answer.allowed:
+                reason = f" and said: {answer.reason}" if answer.reason else ""
+                return ToolDecision.deny(f"The user refused this call{reason}.")
+            call = Call(info.name, info.arguments, self._cwd)
+            judgement = self._judge(call)
+            if judgement.verdict == "deny":
+                return ToolDecision.deny(f"Not allowed by {judgement.why}. Do not try to get around it.")
+            if _effect(call) == shown:
+                break
+            why = "its files or folders changed while you were asked"
         if answer.always and question.rules:
             self._store(question.rules)
         if call.tool in _SEARCHES:
@@ -213,8 +228,22 @@ def _is_harmless(call: Call) -> bool:
     return call.tool in _READ_ONLY and all(call.is_inside(use.real) for use in call.uses)
 
 
-def _question(info: ToolCallInfo, call: Call, why: str) -> Question:
-    change = planned_change(info.name, info.arguments, call.cwd)
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """What an answer is about: the paths of a call, the folder of a command, and the change of a file."""
+
+    folder: str
+    uses: tuple[PathUse, ...]
+    change: Change | None
+
+
+def _effect(call: Call) -> _Effect:
+    return _Effect(
+        call.folder if call.command else "", call.uses, planned_change(call.tool, call.arguments, call.cwd)
+    )
+
+
+def _question(info: ToolCallInfo, call: Call, why: str, change: Change | None) -> Question:
     return Question(
         info.id,
         info.name,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent.cli.permissions.paths_of_call import paths_of_call
+
 # Bytes. For a larger file or content no diff is computed.
 _MAX_SIZE = 2_000_000
 
@@ -43,22 +45,26 @@ def planned_change(tool: str, arguments: Mapping[str, Any], cwd: str) -> Change 
 def _edit(arguments: Mapping[str, Any], cwd: str) -> Change:
     from agent_tools.edit import prepare_edit
     from agent_tools.editing.replacement import EditArguments
-    from agent_tools.files.paths import find_existing
     from agent_tools.tool import Context
 
     parsed = EditArguments.model_validate({key: v for key, v in arguments.items() if v is not None})
-    path = find_existing(parsed.path, cwd)
+    path = _path("edit", arguments, cwd)
     edited = prepare_edit(parsed, path, Context())
     return Change(path, edited.before, edited.after)
+
+
+def _path(tool: str, arguments: Mapping[str, Any], cwd: str) -> str:
+    """The file that the tool itself would take."""
+    uses = paths_of_call(tool, arguments, cwd)
+    return uses[0].path if uses else ""
 
 
 def _write(arguments: Mapping[str, Any], cwd: str) -> Change:
     from agent_tools.files.atomic_write import open_regular
     from agent_tools.files.encoding import decode
-    from agent_tools.files.paths import resolve
 
     content = str(arguments.get("content", ""))
-    path = resolve(str(arguments.get("path", "")), cwd)
+    path = _path("write", arguments, cwd)
     old = None
     if os.path.exists(path):
         with open_regular(path) as file:

@@ -86,6 +86,25 @@ def parse_pattern(pattern: str) -> Script:
     return _Lexer(pattern, is_pattern=True).run()
 
 
+def split_lines(command: str) -> list[str]:
+    """The text of a command with a line for each simple command; raises Unparsable.
+
+    Joined together the lines are the text without the line feeds that it had outside quotes. A text with
+    comments or line continuations is split at its own line feeds.
+    """
+    lexer = _Lexer(command)
+    lexer.run()
+    if lexer.text != command:
+        return command.split("\n")
+    lines = []
+    start = 0
+    for end in [*lexer.breaks, len(command)]:
+        if line := command[start:end].strip(" \t\n"):
+            lines += line.split("\n")
+        start = end
+    return lines
+
+
 def without_markers(word: str) -> str:
     """The word as text, quoted and unquoted parts alike."""
     return EXPANSIONS.sub("", word)
@@ -171,7 +190,8 @@ class _Lexer:
     def __init__(self, text: str, *, is_pattern: bool = False) -> None:
         if _RESERVED_CHARACTERS.search(text):
             raise Unparsable("control characters")
-        self._text = _join_lines(text, is_pattern=is_pattern)
+        self.text = self._text = _join_lines(text, is_pattern=is_pattern)
+        self.breaks: list[int] = []  # where the operators between commands end
         self._at = 0
         self._is_pattern = is_pattern
         self._script = Script()
@@ -222,6 +242,7 @@ class _Lexer:
             self._operator = operator[0]
             self._script.tokens.append(f"{EXPANDS}{operator[0]}")
             self._at = operator.end()
+            self.breaks.append(self._at)
         elif _INPUT.match(self._text, self._at):
             self._redirect(has_descriptor=True)
             self._reads_target = True

@@ -1,4 +1,4 @@
-"""Asks for approval on the terminal in the middle of a printed run; one key answers."""
+"""Asks for approval on the terminal in the middle of a printed run; a typed word answers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from agent.cli.display.clean_text import clean
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Ask, Question
+from agent.cli.permissions.question_text import Row, escape_hidden, excerpt, question_rows
 
-# The call, the change and the line with the keys fit on one screen.
-_MAX_ROWS = 30
-_MAX_ROW_LENGTH = 1000
-# Seconds after which a wait for a key notices an abort.
+# More rows than this are shown only on request, and before it nothing is allowed.
+_MAX_ROWS = 400
+# Seconds after which a wait for input notices an abort.
 _POLL_SECONDS = 0.05
-_STYLES = {"+": "green", "-": "red"}
 
 
 def terminal_prompt(renderer: Callable[[], Any]) -> Ask | None:
@@ -38,7 +37,7 @@ def terminal_prompt(renderer: Callable[[], Any]) -> Ask | None:
 
 
 class TerminalPrompt:
-    """Prints a question and waits for a key: y, n or a. Ctrl-C aborts the run.
+    """Prints a question and waits for a typed line. Ctrl-C aborts the run.
 
     Threads: called on worker threads; `_lock` allows one question at a time.
     """
@@ -48,88 +47,93 @@ class TerminalPrompt:
         self._lock = threading.Lock()
 
     def __call__(self, question: Question) -> Answer:
-        """Ask, and return the answer; an abort while waiting counts as no."""
-        with self._lock, self._waiting(), _keys(sys.stdin.fileno()):
-            self._show(question)
-            answer = _wait(question, sys.stdin.fileno())
-            self._print([("  allowed" if answer.allowed else "  refused", "dim")])
-        return answer
+        """Ask, and return the answer; an abort or the end of the input while waiting counts as no."""
+        descriptor = sys.stdin.fileno()
+        with self._lock, self._waiting(), _line_input(descriptor):
+            rows = question_rows(question)
+            self._print(excerpt(rows, _MAX_ROWS, "type show to see them"))
+            all_shown = len(rows) <= _MAX_ROWS
+            while True:
+                self._print([Row((("  ", ""), *escape_hidden(choices(question), "yellow")))])
+                line = _read_line(question, descriptor)
+                if line is None:
+                    return NO
+                if line.strip().casefold() == "show":
+                    self._print(rows)
+                    all_shown = True
+                    continue
+                answer = parse_answer(question, line)
+                if answer is not None and answer.allowed and not all_shown:
+                    self._print([Row((("  Not all of it was shown yet: type show first.", "yellow"),))])
+                elif answer is not None:
+                    self._print([Row(((f"  {'allowed' if answer.allowed else 'refused'}", "dim"),))])
+                    return answer
 
     def _waiting(self) -> AbstractContextManager[None]:
         """Shows in the renderer's status line that the run waits for the user."""
         asking: Callable[[], AbstractContextManager[None]] = getattr(self._renderer(), "asking", nullcontext)
         return asking()
 
-    def _show(self, question: Question) -> None:
-        always = f"   a always: {', '.join(question.rules)}" if question.rules else ""
-        rows = [(f"? {headline(question)}", "bold yellow")]
-        rows += [(f"  {row}", _STYLES.get(row[:1], "dim")) for row in body(question)]
-        rows += [(f"  {question.why}", "dim"), (f"  y yes   n no{always}", "yellow")]
-        self._print(rows)
-
-    def _print(self, rows: list[tuple[str, str]]) -> None:
+    def _print(self, rows: Sequence[Row]) -> None:
         renderer = self._renderer()
         console = getattr(renderer, "console", None)
         if console is None:
-            for text, _ in rows:
-                print(clean(text), file=sys.stderr, flush=True)
+            for row in rows:
+                print(clean(row.text), file=sys.stderr, flush=True)
             return
         from rich.text import Text
 
         renderer.paint()  # print earlier output above the question
-        console.print(Text("\n").join(Text(clean(text), style) for text, style in rows))
+        console.print(Text("\n").join(Text.assemble(*row.segments) for row in rows))
 
 
-def headline(question: Question) -> str:
-    """The title line of a question."""
-    if question.command:
-        return f"run {question.tool}"
-    path = question.arguments.get("path")
-    return f"{question.tool} {path}" if path else question.tool
+def parse_answer(question: Question, text: str) -> Answer | None:
+    """The answer that a typed line means; None for an empty one or a single letter.
+
+    Answers are whole words, so that a letter typed for something else allows and refuses nothing. Any other
+    text refuses the call and is the reason.
+    """
+    text = text.strip()
+    word = text.casefold()
+    if len(text) < 2:
+        return None
+    if word == "always" and question.rules:
+        return ALWAYS
+    return {"yes": YES, "no": NO}.get(word) or Answer(False, reason=text)
 
 
-def body(question: Question) -> list[str]:
-    """The command, the change or the arguments as rows; a row marks each place where some are left out."""
-    text = question.command or question.diff
-    if not text:
-        text = "\n".join(f"{key}: {value}" for key, value in question.arguments.items() if key != "path")
-    rows = [_cut(row) for row in text.splitlines()]
-    left = len(rows) - _MAX_ROWS
-    if left <= 1:
-        return rows
-    half = _MAX_ROWS // 2
-    return [*rows[:half], f"... {left} more lines ...", *rows[-half:]]
+def choices(question: Question) -> str:
+    """The possible answers, in one line."""
+    always = f" · always ({', '.join(question.rules)})" if question.rules else ""
+    return f"yes · no{always} · or say what to do instead"
 
 
-def _cut(row: str) -> str:
-    left = len(row) - _MAX_ROW_LENGTH
-    return row if left <= 0 else f"{row[:_MAX_ROW_LENGTH]} ... {left} more characters"
-
-
-def _wait(question: Question, descriptor: int) -> Answer:
+def _read_line(question: Question, descriptor: int) -> str | None:
+    """The next line that is typed; None after an abort, or Ctrl-D on an empty line."""
+    line = b""
     while not question.cancel.is_set():
         if not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
             continue
-        # Several bytes at once are an arrow key or a paste, and no answer.
-        match os.read(descriptor, 64):
-            case b"y" | b"Y":
-                return YES
-            case b"a" | b"A" if question.rules:
-                return ALWAYS
-            case b"n" | b"N" | b"\x1b" | b"\x04" | b"":
-                return NO
-    return NO
+        data = os.read(descriptor, 4096)
+        line += data
+        if not data:
+            return None
+        if line.endswith((b"\n", b"\r")):
+            return line.decode("utf-8", "replace")
+    return None
 
 
 @contextmanager
-def _keys(descriptor: int) -> Iterator[None]:
-    """Read keys one by one without echo. Input typed before the question is dropped: it is no answer."""
+def _line_input(descriptor: int) -> Iterator[None]:
+    """Line input with echo. What was typed before the question is dropped: it is no answer."""
     import termios
-    import tty
 
     before = termios.tcgetattr(descriptor)
+    lines = termios.tcgetattr(descriptor)
+    lines[0] |= termios.ICRNL
+    lines[3] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ISIG
     try:
-        tty.setcbreak(descriptor, termios.TCSAFLUSH)
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, lines)
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from agent.cli.display.clean_text import clean
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
-from agent.cli.permissions.terminal_prompt import body, headline
+from agent.cli.permissions.question_text import question_rows
 
 # Letters typed within this time after a question appeared are text: the user had not seen it yet.
 _GRACE_SECONDS = 0.4
-_STYLES = {"+": "green", "-": "red"}
 _ANSWERS = {"y": YES, "n": NO, "a": ALWAYS}
 
 
@@ -84,7 +82,4 @@ class Asking:
 
 
 def _question(question: Question) -> Text:
-    rows = [(f"? {headline(question)}", "bold yellow")]
-    rows += [(f"  {row}", _STYLES.get(row[:1], "")) for row in body(question)]
-    rows.append((f"  {question.why}", "dim"))
-    return Text("\n").join(Text(clean(text), style) for text, style in rows)
+    return Text("\n").join(Text.assemble(*row.segments) for row in question_rows(question))

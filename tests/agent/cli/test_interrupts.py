@@ -115,7 +115,7 @@ class TestTerminal:
     @pytest.fixture
     def at_question(self, sse_server: SseServer, tmp_path: Path) -> Iterator[Interactive]:
         sse_server.play(*call_chunks("bash", {"command": "touch made"}))
-        yield from self._started(sse_server, tmp_path, r"y yes")
+        yield from self._started(sse_server, tmp_path, r"yes · no")
 
     @pytest.fixture
     def streaming(self, sse_server: SseServer, tmp_path: Path) -> Iterator[Interactive]:

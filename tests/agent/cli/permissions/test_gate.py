@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
-from support.command import arguments, call_chunks, chunk, environment, run_command, text_chunks
+from support.command import arguments, call_chunks, run_command, text_chunks
 from support.sse_server import SseServer
 
-from agent.cancel import CancelToken
 from agent.cli.permissions.files import Mode, Settings, load_settings, save_answer
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Permissions, Question
-from agent.cli.permissions.terminal_prompt import body
 from agent.errors import ConfigurationError
 from agent.hook_types import ToolCallInfo
 from agent_tools.find import find_tool
@@ -295,105 +292,6 @@ def test_a_rule_for_an_unknown_tool_is_reported(sse_server: SseServer, tmp_path:
     assert "other_tool(x)" in note
 
 
-def test_a_question_marks_what_it_cuts() -> None:
-    question = Question("c", "bash", {}, "", "x" * 1500 + "\n" + "a\n" * 40, "", (), CancelToken())
-    rows = body(question)
-    assert rows[0].endswith(" ... 500 more characters")
-    assert "... 11 more lines ..." in rows
-    assert len(rows) == 31
-
-
-def _at_a_terminal(url: str, project: Path, **more: str) -> pexpect.spawn:
-    command = arguments(url, "--approve", "ask", "--cwd", str(project), "-p", "x")
-    env = environment(XDG_CONFIG_HOME=str(project / "config"), TERM="xterm", **more)
-    return pexpect.spawn(
-        command[0], command[1:], env=env, timeout=30, encoding="utf-8", dimensions=(40, 120), echo=False
-    )
-
-
-def _ended(child: pexpect.spawn) -> int:
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus is not None
-    return child.exitstatus
-
-
-@pytest.mark.parametrize("more", [{}, {"NO_COLOR": "1"}], ids=["rich", "plain"])
-def test_one_key_allows_a_call_at_the_terminal(
-    sse_server: SseServer, tmp_path: Path, more: dict[str, str]
-) -> None:
-    sse_server.play(*call_chunks("write", {"path": "a.txt", "content": "hello\n"}))
-    sse_server.play(*text_chunks("done"))
-    child = _at_a_terminal(sse_server.url, tmp_path, **more)
-    child.expect(r"\+1 hello")
-    child.expect("y yes")
-    assert not (tmp_path / "a.txt").exists()
-    child.send("y")
-    child.expect("allowed")
-    assert _ended(child) == 0
-    assert (tmp_path / "a.txt").read_text() == "hello\n"
-
-
-def test_a_question_is_printed_below_earlier_output(sse_server: SseServer, tmp_path: Path) -> None:
-    sse_server.play(chunk({"content": "I make it."}), *call_chunks("bash", {"command": "touch made"}))
-    sse_server.play(*text_chunks("done"))
-    child = _at_a_terminal(sse_server.url, tmp_path)
-    child.expect("y yes")
-    assert "I make it." in child.before
-    child.send("n")
-    assert _ended(child) == 0
-
-
-def test_n_refuses_and_other_keys_do_nothing(sse_server: SseServer, tmp_path: Path) -> None:
-    sse_server.play(*call_chunks("bash", {"command": "touch made; touch $(echo x)"}))
-    sse_server.play(*text_chunks("done"))
-    child = _at_a_terminal(sse_server.url, tmp_path)
-    child.expect(r"touch made; touch \$\(echo x\)")
-    child.expect("n no")
-    child.send("a\r\x1b[Ax")  # always is not offered for this one
-    child.send("n")
-    child.expect("refused")
-    assert _ended(child) == 0
-    assert not (tmp_path / "made").exists()
-    assert "refused" in sse_server.requests[1].json["messages"][-1]["content"]
-
-
-def test_always_asks_once(sse_server: SseServer, tmp_path: Path) -> None:
-    for _ in range(2):
-        sse_server.play(*call_chunks("bash", {"command": "touch made"}))
-    sse_server.play(*text_chunks("done"))
-    child = _at_a_terminal(sse_server.url, tmp_path)
-    child.expect(r"a always: bash\(touch made\)")
-    child.send("a")
-    assert _ended(child) == 0
-    assert len(sse_server.requests) == 3
-    kept = (tmp_path / "config" / "steady-agent" / "approvals.toml").read_text()
-    assert 'rule = "bash(touch made)"' in kept
-
-
-def test_ctrl_c_at_a_question_aborts_the_run(sse_server: SseServer, tmp_path: Path) -> None:
-    sse_server.play(*call_chunks("bash", {"command": "touch made"}))
-    child = _at_a_terminal(sse_server.url, tmp_path)
-    child.expect("n no")
-    child.sendintr()
-    assert _ended(child) == 130
-    assert not (tmp_path / "made").exists()
-
-
-def test_terminal_modes_are_restored_after_a_question(sse_server: SseServer, tmp_path: Path) -> None:
-    sse_server.play(*call_chunks("bash", {"command": "true"}))
-    sse_server.play(*text_chunks("done"))
-    script = f'before=$(stty -g); "$@"; [ "$before" = "$(stty -g)" ] && echo same; touch {tmp_path}/ended'
-    command = arguments(sse_server.url, "--approve", "ask", "--cwd", str(tmp_path), "-p", "x")
-    env = environment(TERM="xterm")
-    child = pexpect.spawn("sh", ["-c", script, "sh", *command], env=env, timeout=30, encoding="utf-8")
-    child.expect("y yes")
-    child.send("y")
-    child.expect("same")
-    assert _ended(child) == 0
-    assert os.path.exists(tmp_path / "ended")
-
-
 # -- what searches show ----------------------------------------------------------------------------------
 
 
@@ -459,3 +357,56 @@ def test_the_command_hides_denied_files_from_searches(sse_server: SseServer, tmp
     result = sse_server.requests[1].json["messages"][-1]["content"]
     assert "hunter2" not in result
     assert "left out" in result
+
+
+# -- between the question and the call -------------------------------------------------------------------
+
+
+class ChangingUser(ScriptedUser):
+    """Says yes to every question, after changing the world before the first answers."""
+
+    def __init__(self, *changes: Callable[[], object]) -> None:
+        super().__init__()
+        self.changes = list(changes)
+
+    def __call__(self, question: Question) -> Answer:
+        self.questions.append(question)
+        if self.changes:
+            self.changes.pop(0)()
+        return YES
+
+
+def test_a_file_that_changes_during_the_question_is_asked_for_again(project: Project) -> None:
+    file = project.folder / "a.txt"
+    file.write_text("one\ntwo\n")
+    user = ChangingUser(lambda: file.write_text("zero\none\ntwo\n"))
+    permissions = project.permissions(user, mode="ask")
+    assert _refusal(permissions, "edit", path="a.txt", oldText="two", newText="three") is None
+    assert len(user.questions) == 2
+    assert "changed while you were asked" in user.questions[1].why
+    assert user.questions[0].diff != user.questions[1].diff
+
+
+def test_a_folder_that_becomes_a_link_during_the_question_is_asked_for_again(project: Project) -> None:
+    (project.folder / "src").mkdir()
+    outside = project.folder.parent / "outside"
+    outside.mkdir()
+
+    def swap() -> None:
+        (project.folder / "src").rmdir()
+        (project.folder / "src").symlink_to(outside)
+
+    user = ChangingUser(swap)
+    assert _refusal(project.permissions(user, mode="ask"), "write", path="src/x.txt", content="x") is None
+    assert len(user.questions) == 2
+    user = ChangingUser(lambda: (project.folder / "src").unlink())
+    assert _refusal(project.permissions(user, mode="ask"), "bash", command="make", cwd="src") is None
+    assert len(user.questions) == 2
+
+
+def test_a_path_that_becomes_denied_during_the_question_is_denied(project: Project) -> None:
+    project.user_file('[permissions]\ndeny = ["*(secret)"]\n')
+    (project.folder / "secret").write_text("x")
+    user = ChangingUser(lambda: (project.folder / "a").symlink_to("secret"))
+    refusal = _refusal(project.permissions(user, mode="ask"), "write", path="a", content="x")
+    assert "*(secret)" in (refusal or "")
