@@ -39,6 +39,7 @@ from agent.runtime.subscribers import Subscriber, SubscriberList, Subscription
 from agent.runtime.worker import Worker
 from agent.stream import AgentContext, PartialMessage, StreamFn, StreamOptions
 from agent.tools import ToolSet
+from agent.tools.tool_sets import unique_tools
 from agent.transcript import ToolResolution, Transcript, resolved_by
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class Agent:
     What it works with:
 
     - `system_prompt`: the text that every request begins with. Default: none.
-    - `tools`: a list of tools, or a `ToolSet`, which is used as it is and not copied. Default: none.
+    - `tools`: a list of tools, or a `ToolSet`, which is used as it is and not copied. Default: none. Raises
+      for two tools of one name in a list; to replace a tool on purpose, use `update_tools`.
     - `transcript`: the messages and the usage of an earlier conversation. Default: empty.
     - `initial_state`: an `AgentState` with a prompt, a model, a level, tools and messages; each of them that
       is not empty wins over the option of its name.
@@ -205,7 +207,7 @@ class Agent:
             retry=retry or RetryPolicy(),
         )
         given = start.tools if start.tools is not None else tools
-        self._tools = given if isinstance(given, ToolSet) else ToolSet(given or ())
+        self._tools = given if isinstance(given, ToolSet) else unique_tools(given or ())
         self._relay = EventRelay()
         self._inbox = Inbox(steering_mode, follow_up_mode, self._relay.notify)
         self._parks = park

@@ -137,7 +137,8 @@ class _Loop:
         self.queues = MessageQueues(config, self.hooks, self.cancel)
         self.recovery = Recovery(config, self.recorder, self.caller, self.queues, self.cancel, self.wait)
         self.system_prompt = context.system_prompt
-        self.tools = context.tools if isinstance(context.tools, ToolSet) else ToolSet(context.tools or ())
+        tools = context.tools
+        self.tools = tools if isinstance(tools, ToolSet) else unique_tools(tools or ())
         self.request: RequestUpdate | None = None  # the constraint of the next request
         self.turns = 0
         self.turns_at_input = 0

@@ -117,13 +117,22 @@ def unique_tools(tools: Iterable[Any]) -> ToolSet:
 
     Raises ConfigurationError for an object that is no tool and for two tools of one name.
     """
-    given = list(tools)
-    made = ToolSet(given)
-    if len(made) != len(given):
-        names = [item.name for item in given]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        raise ConfigurationError(f"two tools have the same name: {', '.join(doubled)}")
-    return made
+    made: dict[str, Any] = {}
+    for item in tools:
+        _check_tool(item)
+        if item.name in made:
+            raise ConfigurationError(
+                f"two tools have the same name, {item.name!r}: {_in_short(made[item.name])} and "
+                f"{_in_short(item)}; rename one of them or leave it out"
+            )
+        made[item.name] = item
+    return ToolSet(made.values())
+
+
+def _in_short(item: Any) -> str:
+    """A tool's description, cut to a few words."""
+    text = " ".join(item.description.split())
+    return f'"{text[:60]}{"..." if len(text) > 60 else ""}"'
 
 
 def _check_tool(item: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.runs import NO_WAITS, assert_well_formed, label, labels, story, text_of
 
 import agent as package
-from agent import Agent, tool
+from agent import Agent, AgentContext, LoopConfig, agent_loop, tool
 from agent.agent import AgentState
 from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
 from agent.events import AgentEnd, Event, MessageEnd, MessageStart, MessageUpdate, ToolExecutionStart, TurnEnd
@@ -560,6 +560,28 @@ def test_help_shows_a_text_for_every_setting() -> None:
     for name in ("model", "thinking_level", "transport", "steering_mode", "max_retry_delay"):
         assert f"{name}\n" in shown
         assert inspect.getdoc(getattr(Agent, name)), name
+
+
+def test_two_tools_of_one_name_are_refused_and_both_are_shown() -> None:
+    """FS-M5"""
+
+    def named(description: str) -> AgentTool:
+        return AgentTool("read", description, {"type": "object"}, lambda arguments, context: "ok")
+
+    for given in ([named("Read a file."), named("Read " + "x" * 90)], (n for n in map(named, "ab"))):
+        with pytest.raises(ConfigurationError, match=r"same name, 'read': \".+\" and \".+\""):
+            Agent(tools=given)
+    config = LoopConfig(ScriptedModel().model)
+    with pytest.raises(ConfigurationError, match="two tools have the same name"):
+        agent_loop([], AgentContext("", (), [named("a"), named("b")]), config, ScriptedModel().stream, print)
+
+
+def test_a_tool_may_be_replaced_on_purpose() -> None:
+    agent = Agent(tools=[echo])
+    other = replace(echo, description="Another.")
+    agent.update_tools(lambda tools: tools.add(other))
+    assert agent.state.tools is not None
+    assert agent.state.tools.get("echo") is other
 
 
 def test_tools_changed_during_a_run_are_seen_at_the_next_request() -> None:
