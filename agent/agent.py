@@ -26,7 +26,7 @@ from agent.loop.side_query import SideQuery
 from agent.messages import AssistantMessage, ImageContent, Message, ToolCall, default_convert_to_llm
 from agent.models import Model, resolve_model
 from agent.retry import RetryPolicy
-from agent.runs import EventSink, RunResult, enter_run, is_inside, new_metadata, parent_sink
+from agent.runs import EventSink, RunResult, current_cancel, enter_run, is_inside, new_metadata, parent_sink
 from agent.runtime.active_run import ActiveRun, Job
 from agent.runtime.event_iterator import EventIterator
 from agent.runtime.event_relay import EventRelay
@@ -131,8 +131,8 @@ class Agent:
     How requests are made:
 
     - `get_api_key(provider)`: returns the key for each request, on the run's thread; None or "" for none.
-      Default: the environment variables of the provider. What it raises is the reason shown for the missing
-      key.
+      Default: the environment variables of the provider. What it raises is shown as the reason for the
+      missing key, without anything that looks like one.
     - `retry`: the waits before each retry; see `RetryPolicy`.
     - `max_retry_delay`: the longest wait that a server may ask for. A longer one fails at once; None waits
       however long. Default: 60.
@@ -222,7 +222,7 @@ class Agent:
         self._key = object()  # stands for this agent where a reference would keep it alive
         self._active: Job | None = None
         self._waiting: Job | None = None
-        self._closed = False
+        self._closing = CancelToken()
         self._worker: Worker | None = None
 
     # -- running ---------------------------------------------------------------------------------------
@@ -329,12 +329,14 @@ class Agent:
         return not is_inside(self._key) and not (worker is not None and worker.is_current())
 
     def close(self) -> None:
-        """Abort the run, if any, and end the worker thread. Idempotent; a closed agent takes no prompts.
+        """Abort the run and side queries, if any, and end the worker thread.
+
+        May be called more than once; a closed agent takes no prompts.
 
         Waits for the end of the thread, at most three seconds, unless called inside a run of this agent.
         """
+        self._closing.cancel("the agent was closed")
         with self._lock:
-            self._closed = True
             worker = self._worker
             if self._active is None:
                 self._stop_threads()
@@ -520,14 +522,24 @@ class Agent:
     # -- side queries ----------------------------------------------------------------------------------
 
     def simple_prompt(
-        self, messages: Prompt, model: Model | str | None = None, reasoning: str | None = None
+        self,
+        messages: Prompt,
+        model: Model | str | None = None,
+        reasoning: str | None = None,
+        *,
+        cancel: CancelToken | None = None,
+        timeout: float | None = None,
     ) -> str:
         """Ask a question beside the conversation, which it does not change, and return the answer's text.
 
         Runs on the caller's thread, also beside a run. Sends the given messages with the system prompt and no
-        tools. Raises SideQueryError when there is no usable answer, ConfigurationError without a model.
+        tools. `cancel` aborts it; by default, inside a tool or hook, the signal of that call or run does.
+        `timeout` is the longest time in seconds for everything, retries included. `close()` aborts it too.
+
+        Raises SideQueryError when there is no usable answer, for one that was aborted or late too,
+        ConfigurationError without a model, and AgentError when the agent is closed.
         """
-        return self.simple_prompt_stream(messages, model, reasoning)[0]
+        return self.simple_prompt_stream(messages, model, reasoning, cancel=cancel, timeout=timeout)[0]
 
     def simple_prompt_stream(
         self,
@@ -535,21 +547,35 @@ class Agent:
         model: Model | str | None = None,
         reasoning: str | None = None,
         on_event: Subscriber | None = None,
+        *,
+        cancel: CancelToken | None = None,
+        timeout: float | None = None,
     ) -> tuple[str, AssistantMessage]:
         """Like `simple_prompt`; also returns the message, and calls `on_event` while it streams."""
         settings = self._settings
         chosen = resolve_model(model) or settings.model
         if chosen is None:
             raise ConfigurationError("no model selected: the agent has none, and none was given")
-        config = settings.side_query_config(chosen, reasoning, CancelToken())
+        if timeout is not None and not timeout > 0:
+            raise ConfigurationError(f"timeout must be a number of seconds above 0, or None, not {timeout!r}")
+        mine = CancelToken()
         query = SideQuery(
             settings.system_prompt,
             prompt_messages(messages or []),
-            config,
+            settings.side_query_config(chosen, reasoning, mine),
             self._stream_fn_of(settings),
             on_event,
+            timeout,
         )
-        return query.ask()
+        if self._closing.is_set():
+            raise AgentError("the agent is closed")
+        tokens = (self._closing, cancel or current_cancel())
+        detach = [token.on_cancel(lambda: mine.cancel("aborted")) for token in tokens if token is not None]
+        try:
+            return query.ask()
+        finally:
+            for remove in detach:
+                remove()
 
     # -- settings: a change is for the next run --------------------------------------------------------
 
@@ -636,7 +662,7 @@ class Agent:
         return f"Use {'reply(), ' if self._parks else ''}steer() or follow_up(), or wait for it."
 
     def _check_free(self, advice: str) -> None:
-        if self._closed:
+        if self._closing.is_set():
             raise AgentError("the agent is closed")
         if self._is_streaming():
             raise AgentBusyError(f"the agent is already processing a prompt. {advice}")
@@ -753,7 +779,7 @@ class Agent:
             active.settle()
             if waiting is not None and self._worker is not None:
                 self._activate(waiting, self._worker)
-            elif self._closed:
+            elif self._closing.is_set():
                 self._stop_threads()
 
 

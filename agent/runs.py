@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
+from agent.cancel import CancelToken
 from agent.messages import Message, ToolCall
 from agent.usage import Usage
 
@@ -66,6 +67,10 @@ EventSink = Callable[[Any], object]
 _parent_sink: ContextVar[EventSink | None] = ContextVar("agent_parent_sink", default=None)
 
 
+# The stop signal of the tool call or run that this code is part of.
+_current_cancel: ContextVar[CancelToken | None] = ContextVar("agent_current_cancel", default=None)
+
+
 def current_run() -> RunMetadata | None:
     """The run that this code is part of (a tool, a hook, a subscriber), or None outside of any."""
     return _current.get()
@@ -94,6 +99,21 @@ def is_inside(agent_key: object) -> bool:
 def depth() -> int:
     """How many runs this code is part of: 1 in a tool of an agent that was prompted from outside of any."""
     return len(_inside.get())
+
+
+def cancel_with(token: CancelToken) -> Token[CancelToken | None]:
+    """Make `token` the stop signal of code in the current context; `restore_cancel` ends that."""
+    return _current_cancel.set(token)
+
+
+def restore_cancel(before: Token[CancelToken | None]) -> None:
+    """Undo a call of `cancel_with` in the same context."""
+    _current_cancel.reset(before)
+
+
+def current_cancel() -> CancelToken | None:
+    """The stop signal of the tool call or run that this code is part of; None outside of any."""
+    return _current_cancel.get()
 
 
 def forward_events_to(sink: EventSink) -> None:

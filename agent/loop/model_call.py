@@ -17,6 +17,7 @@ from agent.loop.config import Emit, LoopConfig
 from agent.loop.history import History
 from agent.loop.recorder import RunRecorder
 from agent.messages import AssistantMessage, Message, TextContent
+from agent.redaction import without_keys
 from agent.retry import ABORTED_TEXT
 from agent.stream import (
     STREAM_EVENTS,
@@ -266,7 +267,7 @@ class ModelCaller:
             try:
                 key = config.get_api_key(self.model.provider) or key
             except Exception as error:
-                key_error = str(error) or type(error).__name__
+                key_error = without_keys(str(error), (key,)) or type(error).__name__
         level = clamp_thinking_level(config.reasoning, self.model.available_thinking_levels)
         options = config.stream_options()
         options.cancel = self._cancel
@@ -329,8 +330,10 @@ def _refresher(get_api_key: Callable[[str], str | None] | None) -> Callable[[str
     def refresh(provider: str) -> str:
         try:
             return get_api_key(provider) or ""
-        except Exception:
-            logger.exception("getting a fresh API key failed")
+        except Exception as error:  # no traceback: its text may hold a key
+            logger.error(
+                "getting a fresh API key failed: %s: %s", type(error).__name__, without_keys(str(error))
+            )
             return ""
 
     return refresh

@@ -53,7 +53,7 @@ from agent.loop.tool_scheduler import ToolOutcome, run_calls
 from agent.loop.turn import Continue, Decision, End, Turn
 from agent.messages import Message
 from agent.models import resolve_model
-from agent.runs import Stop
+from agent.runs import Stop, cancel_with, restore_cancel
 from agent.stream import AgentContext, StreamError, StreamFn
 from agent.tools import JoinedTools, ToolResult, ToolSet, unique_tools
 
@@ -149,11 +149,12 @@ class _Loop:
 
     def run(self, prompts: Sequence[Message]) -> list[Message]:
         self.recorder.emit(AgentStart())
-        self.stopwatch.start()
+        before = cancel_with(self.cancel)
         try:
             end = self._run(prompts)
         finally:
             self.stopwatch.stop()
+            restore_cancel(before)
         error, cause = (end.error, end.cause) if end.stop == "error" else ("", None)
         new = self.recorder.history.new
         self.recorder.emit(AgentEnd(new, end.stop, error, end.pending, cause))
@@ -163,6 +164,7 @@ class _Loop:
 
     def _run(self, prompts: Sequence[Message]) -> End:
         try:
+            self._start_stopwatch()
             self._check_input(prompts)
             self.recorder.emit(TurnStart())
             for prompt in prompts:
@@ -173,6 +175,12 @@ class _Loop:
         if self.caller_cancel.is_set() and not end.pending:
             return End("aborted")
         return End("budget") if end.stop == "aborted" and self.cancel.reason == TIME_IS_UP else end
+
+    def _start_stopwatch(self) -> None:
+        try:
+            self.stopwatch.start()
+        except RuntimeError as error:  # the system gives out no more threads
+            raise RunFailed(f"the time limit (max_seconds) can't be kept: {error}") from error
 
     def _check_input(self, prompts: Sequence[Message]) -> None:
         if prompts and self.hooks.input_guardrails:
@@ -374,7 +382,7 @@ class _Loop:
         self.recorder.emit(AgentParked(park_payload(self.hooks, lambda: self._info(turn))))
         self.stopwatch.stop()  # time in which nothing works does not count
         entering = park(self.cancel)
-        self.stopwatch.start()
+        self._start_stopwatch()
         if not entering:
             return End("aborted" if self.caller_cancel.is_set() else ending)
         if self.limits.turns_since_input:

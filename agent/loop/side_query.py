@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.block_summary import arguments_json, render_summary, summarize_blocks, with_error_text
-from agent.cancel import CancelToken
 from agent.errors import SideQueryError
 from agent.events import Event
+from agent.limits import TIME_IS_UP, Stopwatch
 from agent.loop.config import LoopConfig
 from agent.loop.model_call import call_once
 from agent.messages import (
@@ -31,19 +31,36 @@ from agent.stream import AgentContext, StreamFn
 
 @dataclass(frozen=True, slots=True)
 class SideQuery:
-    """One question: its messages, and the options of its requests."""
+    """One question: its messages, the options of its requests, and the seconds that it may take in all."""
 
     system_prompt: str
     messages: Sequence[Message]
     config: LoopConfig
     stream_fn: StreamFn
     on_event: Callable[[Event], object] | None = None
+    timeout: float | None = None
 
     def ask(self) -> tuple[str, AssistantMessage]:
-        """The answer as text, and its message. Raises SideQueryError."""
+        """The answer as text, and its message.
+
+        Raises SideQueryError, and RuntimeError when the system gives out no thread for the timeout.
+        """
+        stopwatch = Stopwatch(self.timeout, self.config.cancel)
+        stopwatch.start()
+        try:
+            return self._ask()
+        except SideQueryError as error:
+            if self.config.cancel.reason != TIME_IS_UP:
+                raise
+            text = f"the answer did not come within {self.timeout:g} seconds"
+            raise SideQueryError(text, error.message, error.blocks) from error
+        finally:
+            stopwatch.stop()
+
+    def _ask(self) -> tuple[str, AssistantMessage]:
         reasoning = self.config.reasoning or "off"
         waits = self.config.retry.side_query
-        cancel = self.config.cancel or CancelToken()
+        cancel = self.config.cancel
         for attempt in range(len(waits) + 1):
             message = self._attempt(reasoning)
             text, problem = render_answer(message)

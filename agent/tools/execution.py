@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from agent.cancel import CancelToken
-from agent.runs import RunMetadata, forward_events_to
+from agent.runs import RunMetadata, cancel_with, forward_events_to
 from agent.tools.definition import ToolContext, ToolLike
 from agent.tools.results import to_result
 
@@ -51,6 +51,7 @@ def _execute(
     run: RunMetadata | None,
     post: Callable[[MessageKind, Any], object],
 ) -> None:
+    cancel_with(cancel)
     forward_events_to(lambda event: post("event", event))
     context = ToolContext(
         tool_call_id,

@@ -43,12 +43,12 @@ from agent.providers.http.failure import (
     SECRET_HEADERS,
     ProviderError,
     aborted,
-    redacted,
     response_text,
     secrets_of,
 )
 from agent.providers.http.sse import EventTooLargeError, SseReader
 from agent.providers.http.transport import current_transport
+from agent.redaction import redacted
 from agent.retry import ErrorClass, RetryPolicy, after_attempts, classify_error, is_overflow_text
 
 logger = logging.getLogger("agent")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agent.errors import AgentError
@@ -11,8 +11,6 @@ from agent.retry import ABORTED_TEXT, ErrorClass, ErrorKind
 
 # A shorter message ("Bad Request") is followed by the body.
 _SHORT = 20
-# Shorter secrets ("x" as the key of a local server) are not replaced: that would garble texts.
-_SHORTEST_SECRET = 6
 SECRET_HEADERS = frozenset(
     ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
 )
@@ -99,10 +97,3 @@ def secrets_of(headers: Mapping[str, str]) -> list[str]:
     """The credentials among request headers."""
     values = [value for name, value in headers.items() if name.lower() in SECRET_HEADERS]
     return values + [value.partition(" ")[2] for value in values]
-
-
-def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets; the longest are replaced first, so that no part of one remains."""
-    for secret in sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text

@@ -214,6 +214,30 @@ def test_a_key_callback_that_fails_leaves_the_key_and_its_text() -> None:
     assert options.refresh_api_key("scripted") == ""
 
 
+KEYS = [
+    "sk-ant-api03-aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5oQ7sU9",
+    "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    "0123456789abcdef0123456789abcdef",
+    "Zx81kQ29vTq4Lm77Rb3N",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_in_the_text_of_a_key_callback_is_not_shown(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    """API-2-decisions, General 4"""
+
+    def broken(provider: str) -> str:
+        raise PermissionError(f"the key {key} has expired, see keys.toml")
+
+    options = options_of(play("ok", get_api_key=broken, api_key="old"))
+    assert options.api_key_error == "the key *** has expired, see keys.toml"
+    assert options.refresh_api_key is not None
+    assert options.refresh_api_key("scripted") == ""
+    assert key not in caplog.text
+    assert "getting a fresh API key failed: PermissionError: the key *** has expired" in caplog.text
+
+
 def test_a_key_callback_that_finds_none_leaves_the_key() -> None:
     options = options_of(play("ok", get_api_key=lambda provider: None, api_key="old"))
     assert (options.api_key, options.api_key_error) == ("old", "")

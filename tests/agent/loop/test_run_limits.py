@@ -283,6 +283,23 @@ def test_time_cuts_a_stream_that_hangs() -> None:
         assert agent.state.messages[-1].stop_reason == "aborted"  # type: ignore[union-attr]
 
 
+def test_time_that_can_not_be_measured_ends_the_run_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FR-31"""
+
+    def refuse(timer: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    model = ScriptedModel("ok")
+    with Agent(model.model, stream_fn=model.stream, limits=Limits(max_seconds=60)) as agent:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Timer, "start", refuse)
+            result = agent.prompt("go").result(5)
+        assert result.stop == "error"
+        assert result.error == "the time limit (max_seconds) can't be kept: can't start new thread"
+        assert agent.state.messages == []
+        assert agent.run("go").text == "ok"
+
+
 def test_time_cuts_a_tool_and_leaves_the_transcript_whole() -> None:
     def wait(arguments: dict[str, Any], context: Any) -> str:
         context.cancel.wait(30)

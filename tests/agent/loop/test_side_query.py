@@ -6,12 +6,12 @@ import threading
 from typing import Any
 
 import pytest
-from support.runs import NO_WAITS, labels, story
+from support.runs import NO_WAITS, labels, story, until
 
-from agent import Agent, AgentTool, tool
+from agent import Agent, AgentTool, ToolContext, tool
 from agent.block_summary import render_summary, summarize_blocks
 from agent.cancel import CancelToken
-from agent.errors import ConfigurationError, SideQueryError
+from agent.errors import AgentError, ConfigurationError, SideQueryError
 from agent.events import Event
 from agent.hooks import Hooks
 from agent.loop import LoopConfig
@@ -27,8 +27,8 @@ from agent.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent.retry import RetryPolicy
-from agent.stream import AgentContext, StreamDone, StreamOptions, StreamStart, TextDelta
+from agent.retry import ABORTED_TEXT, RetryPolicy
+from agent.stream import AgentContext, StreamDone, StreamError, StreamOptions, StreamStart, TextDelta
 from agent.testing import ScriptedModel, done, error, thinking, tool_call
 
 RESET = "connection reset by peer"
@@ -411,3 +411,144 @@ def test_what_is_matched_passes_untouched_wherever_its_result_stands() -> None:
 @pytest.mark.parametrize("nothing", [[], None])
 def test_nothing_stays_nothing(nothing: Any) -> None:
     assert strip_unmatched_tool_calls(nothing) is nothing
+
+
+# --- how it ends early -----------------------------------------------------------------------------
+
+
+def hangs(model: Any, context: AgentContext, options: StreamOptions) -> Any:
+    yield TextDelta(0, "so far")
+    options.cancel.wait(30)
+    yield StreamDone()
+
+
+def fails_at_once(model: Any, context: AgentContext, options: StreamOptions) -> Any:
+    yield StreamError(RESET)
+
+
+@pytest.mark.parametrize("stream", [hangs, fails_at_once], ids=["while it streams", "between attempts"])
+def test_a_timeout_is_for_the_whole_question(stream: Any) -> None:
+    """FS-M1"""
+    agent, _ = agent_of(stream_fn=stream, retry=RetryPolicy(side_query=(30.0,)))
+    with pytest.raises(SideQueryError, match=r"the answer did not come within 0\.05 seconds"):
+        agent.simple_prompt("?", timeout=0.05)
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
+def test_a_timeout_that_is_no_time_is_refused(timeout: float) -> None:
+    agent, _ = agent_of("ok")
+    with pytest.raises(ConfigurationError, match="timeout must be a number of seconds above 0"):
+        agent.simple_prompt("?", timeout=timeout)
+
+
+def test_an_answer_in_time_leaves_no_thread_and_no_callback_behind() -> None:
+    cancel = CancelToken()
+    agent, _ = agent_of("ok")
+    before = threading.active_count()
+    assert agent.simple_prompt("?", timeout=30, cancel=cancel) == "ok"
+    until(lambda: threading.active_count() == before)
+    assert (cancel._callbacks, agent._closing._callbacks) == ({}, {})
+
+
+@pytest.mark.parametrize("stream", [hangs, fails_at_once], ids=["while it streams", "between attempts"])
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_a_question_ends_with_its_signal_and_with_the_agent(stream: Any, how: str) -> None:
+    """FS-M1"""
+    cancel = CancelToken()
+    agent, _ = agent_of(stream_fn=stream, retry=RetryPolicy(side_query=(30.0,)))
+    ends: list[str] = []
+
+    def ask() -> None:
+        try:
+            agent.simple_prompt_stream("?", on_event=lambda event: asked.set(), cancel=cancel)
+        except SideQueryError as error:
+            ends.append(str(error))
+
+    asked = threading.Event()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert asked.wait(10)
+    if how == "close":
+        agent.close()
+    else:
+        cancel.cancel()
+    thread.join(10)
+    assert ends == [ABORTED_TEXT]
+
+
+def test_a_closed_agent_takes_no_questions() -> None:
+    agent, _ = agent_of("ok")
+    agent.close()
+    with pytest.raises(AgentError, match="the agent is closed"):
+        agent.simple_prompt("?")
+
+
+@pytest.mark.parametrize("place", ["tool", "hook", "subscriber"])
+def test_a_question_inside_a_run_ends_with_that_run(place: str) -> None:
+    """FS-M1"""
+    inner, _ = agent_of(stream_fn=hangs)
+    asking = threading.Event()
+    ends: list[str] = []
+
+    def ask(*ignored: Any) -> None:
+        if asking.is_set():
+            return
+        try:
+            inner.simple_prompt_stream("?", on_event=lambda event: asking.set())
+        except SideQueryError as error:
+            ends.append(str(error))
+
+    @tool(name="ask")
+    def ask_tool() -> str:
+        """Ask on the side."""
+        ask()
+        return "asked"
+
+    hooks = Hooks(before_tool=ask) if place == "hook" else None
+    agent, _ = agent_of([tool_call("ask")], "ok", tools=[ask_tool], hooks=hooks)
+    with agent:
+        if place == "subscriber":
+            agent.subscribe(lambda event: ask() if event.type == "turn_start" else None)
+        run = agent.prompt("go")
+        assert asking.wait(10)
+        agent.abort()
+        assert run.result(10).stop == "aborted"
+    assert ends == [ABORTED_TEXT]
+
+
+def test_a_question_in_a_tool_ends_with_the_time_of_the_tool() -> None:
+    """FS-M1"""
+    inner, _ = agent_of(stream_fn=hangs)
+    ends: list[str] = []
+
+    @tool(timeout=0.05)
+    def ask() -> str:
+        """Ask on the side."""
+        try:
+            return inner.simple_prompt("?")
+        except SideQueryError as error:
+            ends.append(str(error))
+            return "late"
+
+    agent, _ = agent_of([tool_call("ask")], "ok", tools=[ask])
+    with agent:
+        assert agent.run("go").stop == "end_turn"
+    assert ends == [ABORTED_TEXT]
+
+
+def test_a_signal_of_its_own_replaces_that_of_the_run() -> None:
+    agent, _ = agent_of([tool_call("ask")], "ok", park=False)
+    inner, _ = agent_of("fine")
+    answers: list[str] = []
+
+    @tool
+    def ask(context: ToolContext) -> str:
+        """Ask on the side after an abort."""
+        context.cancel.cancel()
+        answers.append(inner.simple_prompt("?", cancel=CancelToken()))
+        return "ok"
+
+    agent.update_tools(lambda tools: tools.add(ask))
+    with agent:
+        agent.run("go")
+    assert answers == ["fine"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.providers.http.failure import redacted, response_text
+from agent.providers.http.failure import response_text
 
 LONG = "the model you asked for is not known here"
 
@@ -70,11 +70,3 @@ def test_a_body_of_another_shape_is_quoted(body: object) -> None:
 
 def test_a_body_truncated_inside_a_character_is_quoted_up_to_it() -> None:
     assert text("grüße".encode()[:3]) == "400 gr\ufffd"
-
-
-def test_secrets_are_replaced_longest_first() -> None:
-    assert redacted("key abcdef-ghi and abcdef", ["abcdef", "abcdef-ghi"]) == "key *** and ***"
-
-
-def test_what_is_too_short_to_be_a_secret_stays() -> None:
-    assert redacted("no x in here", ["x", ""]) == "no x in here"
