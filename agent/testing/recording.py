@@ -144,7 +144,11 @@ class Recording:
             raise AssertionError(f"{len(self._unused)} recorded answers were not requested: {left}")
 
     def save(self) -> None:
-        """Write the file atomically."""
+        """Write the file atomically; raises ConfigurationError, with the place, when it would hold a key."""
+        if places := [place for number in range(len(self.exchanges)) for place in self._secrets_left(number)]:
+            raise ConfigurationError(
+                f"{self.path} was not written: what looks like a key is left at {', '.join(places[:5])}"
+            )
         data = {"version": _VERSION, "exchanges": [asdict(exchange) for exchange in self.exchanges]}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
@@ -157,6 +161,13 @@ class Recording:
         except BaseException:
             os.unlink(name)
             raise
+
+    def _secrets_left(self, number: int) -> list[str]:
+        exchange, place = self.exchanges[number], f"exchanges[{number}]"
+        fields = {name: value for name, value in asdict(exchange).items() if name != "chunks"}
+        answer = b"".join(map(_decode_chunk, exchange.chunks)).decode("utf-8", "surrogateescape")
+        left = [f"{place}.chunks"] if self._redactor.answer(answer) != answer else []
+        return [*self._redactor.places(fields, place), *left]
 
     def close(self) -> None:
         """Stop the server and close its connections; idempotent."""
@@ -188,18 +199,14 @@ class Recording:
     def request_exchange(self, method: str, url: str, headers: dict[str, str], body: bytes) -> Exchange:
         """Return the exchange of a request, redacted, without its answer."""
         self._redactor.learn(headers, url)
-        text = self._redactor.request_body(body.decode("utf-8", "replace"))
-        try:
-            data = json.loads(text)
-        except ValueError:
-            data = text
+        data = self._redactor.request_body(body.decode("utf-8", "replace"))
         return Exchange(method, self._redactor.url(url), data)
 
     def keep(self, exchange: Exchange, headers: dict[str, str], chunks: list[bytes]) -> None:
         """Store an exchange with its answer, redacted."""
         exchange.headers = self._redactor.headers(headers)
         whole = b"".join(chunks)
-        clean = self._redactor.text(whole.decode("utf-8", "surrogateescape")).encode(
+        clean = self._redactor.answer(whole.decode("utf-8", "surrogateescape")).encode(
             "utf-8", "surrogateescape"
         )
         # A secret may cross the border of two pieces; then the answer is stored as one piece.

@@ -172,6 +172,43 @@ def test_secrets_are_removed_wherever_they_stand(path: Path) -> None:
     assert exchange["chunks"] == ["you sent *** and *** and ***; ***"]
 
 
+def test_a_key_in_the_deltas_of_an_answer_is_not_stored(path: Path) -> None:
+    """FT-S10"""
+    key = "sk-proj-0123456789abcdefghijABCDEFGHIJ"
+    deltas = [
+        {"choices": [{"index": 0, "delta": {"content": key[start : start + 5]}}]} for start in range(0, 38, 5)
+    ]
+    with SseServer() as server:
+        server.play(*(f"data: {json.dumps(delta)}\n\n" for delta in deltas), "data: [DONE]\n\n")
+        with Recording(path) as recording:
+            live = send(recording.url(server.url))[2].decode()
+    assert live.count("data:") == len(deltas) + 1
+    (exchange,) = json.loads(path.read_text())["exchanges"]
+    stored = "".join(exchange["chunks"])
+    assert [json.loads(line[5:])["choices"][0]["delta"]["content"] for line in stored.split("\n\n")[:-2]] == [
+        "***",
+        *[""] * (len(deltas) - 1),
+    ]
+
+
+def test_a_file_that_would_hold_a_key_is_not_written(path: Path) -> None:
+    """FT-S10: what a test adds itself is checked too, and the places are named."""
+    with SseServer() as server:
+        server.play("fine")
+        recording = Recording(path)
+        try:
+            send(recording.url(server.url), b'{"messages": ["x"]}')
+        finally:
+            recording.close()
+    recording.exchanges[0].body["messages"][0] = "KEY=ghp_" + "a1B2" * 9
+    recording.exchanges[0].chunks.append(" sk-0123456789abcdefghij")
+    with pytest.raises(
+        ConfigurationError, match=r"at exchanges\[0\].body.messages\[0\], exchanges\[0\].chunks"
+    ):
+        recording.save()
+    assert not path.exists()
+
+
 def test_a_replay_with_another_key_finds_its_answer(path: Path) -> None:
     with SseServer() as server:
         server.play("one")
