@@ -134,6 +134,7 @@ def check_messages(body: dict[str, Any]) -> None:
     waiting: list[str] = []
     used: set[str] = set()
     messages = body["messages"]
+    assert not messages or messages[0]["role"] == "user", "a conversation begins with the user"
     for message in messages:
         content = message["content"]
         if isinstance(content, str):

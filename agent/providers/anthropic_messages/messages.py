@@ -94,15 +94,15 @@ def _add_results(out: list[bytes], results: list[bytes], images: list[bytes]) ->
 
 def _trim_last_answer(out: list[bytes]) -> None:
     """Remove thinking and blanks at the end of a last message that is an answer to be continued."""
-    if not out or not out[-1].startswith(_TURN):
-        return
-    content = json.loads(out.pop())["content"]
-    while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
-        content.pop()
-    if content and content[-1]["type"] == "text":
-        content[-1]["text"] = content[-1]["text"].rstrip()
-    if content:
-        out.append(_TURN + b",".join(map(to_json, content)) + b"]}")
+    while out and out[-1].startswith(_TURN):
+        content = json.loads(out.pop())["content"]
+        while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
+            content.pop()
+        if content and content[-1]["type"] == "text":
+            content[-1]["text"] = content[-1]["text"].rstrip()
+        if content:
+            out.append(_TURN + b",".join(map(to_json, content)) + b"]}")
+            return
 
 
 class _Encoder:

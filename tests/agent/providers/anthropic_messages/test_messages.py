@@ -447,3 +447,8 @@ def test_another_provider_gets_the_text_without_citations() -> None:
 def test_citations_of_a_search_that_is_not_sent_are_not_sent() -> None:
     turn = said(FOUND, TextContent("x", citations=(CITATION,)))
     assert sent([turn, UserMessage("b")])[0]["content"] == [{"type": "text", "text": "x"}]
+
+
+def test_an_answer_before_one_of_thinking_alone_does_not_end_in_blanks() -> None:
+    wire = sent([UserMessage("a"), said(TextContent("half ")), said(ThinkingContent("hm", "sig"))])
+    assert wire[-1] == {"role": "assistant", "content": [{"type": "text", "text": "half"}]}
