@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agent.cli.display.clean_text import clean, one_line
 from agent.cli.display.paths import short_path
@@ -31,7 +31,9 @@ class Excerpt(NamedTuple):
     is_end: bool
 
 
-def title_parts(arguments: Mapping[str, Any], hint: ToolDisplayHint | None, cwd: str = "") -> list[TitlePart]:
+def title_parts(
+    arguments: Mapping[str, object], hint: ToolDisplayHint | None, cwd: str = ""
+) -> list[TitlePart]:
     """The arguments that the display hint names, in its order; all arguments where there is no hint."""
     if hint is None or not hint.title_args:
         return [TitlePart(f"{_flat(name)}=", _flat(value)) for name, value in arguments.items()]
@@ -42,7 +44,7 @@ def title_parts(arguments: Mapping[str, Any], hint: ToolDisplayHint | None, cwd:
     ]
 
 
-def title(arguments: Mapping[str, Any], hint: ToolDisplayHint | None, cwd: str = "") -> str:
+def title(arguments: Mapping[str, object], hint: ToolDisplayHint | None, cwd: str = "") -> str:
     """The title of a call as plain text on one line."""
     parts = title_parts(arguments, hint, cwd)
     texts = (f"{label}{'' if label.endswith('=') or not label else ' '}{text}" for label, text, _ in parts)
@@ -65,7 +67,7 @@ def excerpt(text: str, is_error: bool, hint: ToolDisplayHint | None) -> Excerpt:
     return Excerpt(lines[-limit:] if is_end else lines[:limit], omitted, is_end)
 
 
-def _styled(arg: TitleArg, value: Any, cwd: str) -> str:
+def _styled(arg: TitleArg, value: object, cwd: str) -> str:
     match arg.style:
         case "pattern":
             return f"/{value}/"
@@ -74,5 +76,5 @@ def _styled(arg: TitleArg, value: Any, cwd: str) -> str:
     return str(value)
 
 
-def _flat(value: Any) -> str:
+def _flat(value: object) -> str:
     return " ".join(clean(str(value)[:LONGEST_LINE].replace("\n", " ")).split())

@@ -42,6 +42,7 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINS_PER_SECOND = 10
 _THINKING = "dim italic"
 _PROMPT_LINES = 20
+_STOP_WORDS = {"truncated": "cut off at the output limit"}
 # Arguments shorter than this arrive before a progress line could be read.
 _LONG_ARGUMENTS = 200
 
@@ -214,7 +215,7 @@ class RunView:
         return parts
 
     def _totals(self, stop: str) -> Text:
-        words = [] if stop in ("end_turn", "error") else [stop.replace("_", " ")]
+        words = [] if stop in ("end_turn", "error") else [_STOP_WORDS.get(stop, stop.replace("_", " "))]
         words.append(f"{self._turns} turn{'' if self._turns == 1 else 's'}")
         if self._usage.total_tokens:
             words += [amounts.tokens(self._usage), amounts.cost(self._usage)]

@@ -13,7 +13,7 @@ import dataclasses
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -23,7 +23,7 @@ from agent.agent import Agent
 from agent.cli.exit_codes import DONE
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.modes.acp_transport import StdioTransport
-from agent.cli.modes.acp_updates import Updates, call_update
+from agent.cli.modes.acp_updates import Content, Update, Updates, call_update
 from agent.cli.options import RunOptions
 from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
 from agent.cli.setup.model_choice import choose_name, no_model_text
@@ -168,11 +168,11 @@ class _Editor:
         """Called by the package with the connection to the editor."""
         self.connection = connection
 
-    def submit(self, work: Any) -> concurrent.futures.Future[Any]:
+    def submit(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
         """Run a coroutine on the event loop. From any thread but the loop's."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def send(self, session_id: str, update: Any) -> bool:
+    def send(self, session_id: str, update: Update) -> bool:
         """Send an update and wait until it is written; returns False when the editor has gone."""
         try:
             self.submit(self.connection.session_update(session_id=session_id, update=update)).result()
@@ -229,7 +229,7 @@ class _Editor:
             raise _refused(str(error)) from None
         return NewSessionResponse(session_id=id)
 
-    async def prompt(self, prompt: Sequence[Any], session_id: str, **_: Any) -> Any:
+    async def prompt(self, prompt: Sequence[Content], session_id: str, **_: Any) -> Any:
         """Run a prompt to its end."""
         from acp import RequestError
         from acp.schema import PromptResponse
@@ -275,14 +275,14 @@ def _refused(text: str) -> Exception:
     return error
 
 
-def _user_message(prompt: Sequence[Any]) -> UserMessage:
+def _user_message(prompt: Sequence[Content]) -> UserMessage:
     blocks = [_block(block) for block in prompt]
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     # Text alone goes as a string, which every model accepts.
     return UserMessage("\n".join(texts) if len(texts) == len(blocks) else blocks)
 
 
-def _block(block: Any) -> TextContent | ImageContent:
+def _block(block: Content) -> TextContent | ImageContent:
     """A block of a prompt for the model: an embedded file with its path, a link as its path."""
     match block.type:
         case "text":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent.cli.display.call_text import title
 from agent.cli.display.clean_text import clean, one_line
@@ -23,6 +23,12 @@ from agent.events import (
 from agent.messages import ImageContent
 from agent.stream import TextDelta, ThinkingDelta
 from agent.tools import ToolDisplayHint, ToolResult
+
+# Types of the acp package. It is optional, and imported when it is used.
+Update: TypeAlias = Any
+Content: TypeAlias = Any
+
+Arguments = Mapping[str, object]
 
 _KINDS: dict[str, Any] = {
     "read": "read",
@@ -43,7 +49,7 @@ class Updates:
         self._cwd = cwd
         self._changes: dict[str, Change | None] = {}
 
-    def for_event(self, event: Event) -> list[Any]:
+    def for_event(self, event: Event) -> list[Update]:
         """The updates for an event."""
         import acp
 
@@ -72,11 +78,11 @@ class Updates:
         self,
         id: str,
         tool: str,
-        arguments: Mapping[str, Any],
+        arguments: Arguments,
         label: str = "",
         hint: ToolDisplayHint | None = None,
         status: Any = "pending",
-    ) -> Any:
+    ) -> Update:
         """The update that announces a call."""
         import acp
         from acp.schema import ToolCallLocation
@@ -94,11 +100,11 @@ class Updates:
             raw_input=dict(arguments),
         )
 
-    def _title(self, name: str, arguments: Mapping[str, Any], hint: ToolDisplayHint | None) -> str:
+    def _title(self, name: str, arguments: Arguments, hint: ToolDisplayHint | None) -> str:
         shown = arguments if hint else _main_arguments(arguments)
         return f"{clean(name)} {title(shown, hint, self._cwd)}".strip()
 
-    def change(self, id: str) -> list[Any]:
+    def change(self, id: str) -> list[Content]:
         """The change that a call would make, as content of the call."""
         import acp
 
@@ -107,7 +113,7 @@ class Updates:
             return []
         return [acp.tool_diff_content(change.path, change.new, change.old)]
 
-    def _end(self, event: ToolExecutionEnd) -> Any:
+    def _end(self, event: ToolExecutionEnd) -> Update:
         import acp
 
         content = self.change(event.tool_call_id) if not event.is_error else []
@@ -119,7 +125,7 @@ class Updates:
         )
 
 
-def call_update(updates: Updates, question: Question) -> Any:
+def call_update(updates: Updates, question: Question) -> Update:
     """The call of a question, for a request for permission."""
     import acp
     from acp.schema import ToolCallUpdate
@@ -138,13 +144,13 @@ def call_update(updates: Updates, question: Question) -> Any:
     )
 
 
-def _main_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _main_arguments(arguments: Arguments) -> Arguments:
     """The arguments that identify a call when there is no display hint."""
     main = {key: arguments[key] for key in ("command", "path", "pattern") if key in arguments}
     return main or dict(arguments)
 
 
-def _content(result: ToolResult) -> list[Any]:
+def _content(result: ToolResult) -> list[Content]:
     import acp
 
     blocks = [

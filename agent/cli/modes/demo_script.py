@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from agent.messages import AssistantMessage, Message, ToolCall, ToolResultMessage
 from agent.stream import AgentContext
 from agent.testing import tool_call
+
+# An answer of the scripted model: its text, and a tool call to go on with.
+Answer = list[str | ToolCall]
 
 _TEST_FRAME = re.compile(r'File "([^"]+)", line \d+, in test\w*\n\s*(.+)')
 _MISMATCH = re.compile(r"AssertionError: (-?[\d.]+) != (-?[\d.]+)")
@@ -32,10 +34,10 @@ class _Failure:
     expected: float
 
 
-def next_step(test_command: str) -> Callable[[AgentContext], list[Any]]:
+def next_step(test_command: str) -> Callable[[AgentContext], Answer]:
     """The next answer of the model, as a function of the request."""
 
-    def step(context: AgentContext) -> list[Any]:
+    def step(context: AgentContext) -> Answer:
         history = _calls(context.messages)
         if not history:
             return ["I run the tests first.", tool_call("bash", {"command": test_command})]
@@ -53,7 +55,7 @@ def next_step(test_command: str) -> Callable[[AgentContext], list[Any]]:
     return step
 
 
-def _after_tests(result: ToolResultMessage) -> list[Any]:
+def _after_tests(result: ToolResultMessage) -> Answer:
     if not result.is_error:
         return ["All tests pass now. The constant had the wrong value; nothing else was changed."]
     failure = _failure(result.text)
@@ -63,7 +65,7 @@ def _after_tests(result: ToolResultMessage) -> list[Any]:
     return [text, tool_call("read", {"path": failure.test_file})]
 
 
-def _after_reading(call: ToolCall, result: ToolResultMessage, failure: _Failure | None) -> list[Any]:
+def _after_reading(call: ToolCall, result: ToolResultMessage, failure: _Failure | None) -> Answer:
     if failure is None:
         return ["I do not know which test failed."]
     path = str(call.arguments["path"])

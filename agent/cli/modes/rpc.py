@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, BinaryIO, NoReturn, TextIO
+from typing import BinaryIO, NoReturn, TextIO, TypeVar
 
 from agent.agent import Agent
 from agent.cli.display.clean_text import discard_output, unwrapped
@@ -31,6 +31,11 @@ from agent.thinking import THINKING_LADDER
 
 # Enough for several images of the largest size that models accept.
 _LONGEST_LINE = 64 * 1024 * 1024
+
+
+_T = TypeVar("_T")
+Command = Mapping[str, object]
+Result = dict[str, object]
 
 
 def run_rpc(options: RunOptions) -> int:
@@ -67,7 +72,7 @@ class Lines:
         self.closed = False
         self._lock = threading.Lock()
 
-    def write(self, data: Mapping[str, Any]) -> None:
+    def write(self, data: Mapping[str, object]) -> None:
         """Write one object."""
         line = json.dumps(data) + "\n"
         try:
@@ -164,7 +169,7 @@ class _Server:
         self._approvals = approvals
         self._models = models
         self._event_types: frozenset[str] | None = None
-        self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
+        self._commands: dict[str, Callable[[Command], Result | None]] = {
             "prompt": self._prompt,
             "steer": self._steer,
             "follow_up": self._follow_up,
@@ -194,7 +199,7 @@ class _Server:
             self._out.write(event_line(event))
 
     def _serve_line(self, line: bytes | None) -> None:
-        command: Any = {}
+        command: Command = {}
         try:
             command = _parse(line)
             result = self._execute(command)
@@ -210,7 +215,7 @@ class _Server:
         else:
             self._respond(command, result=result or {})
 
-    def _execute(self, command: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _execute(self, command: Command) -> Result | None:
         name = command.get("type")
         execute = self._commands.get(name) if isinstance(name, str) else None
         if execute is None:
@@ -218,34 +223,33 @@ class _Server:
             raise _Refused("unknown_command", f"no command {name!r}; type is one of {known}")
         return execute(command)
 
-    def _respond(self, command: Any, **outcome: Any) -> None:
-        about = {key: command.get(key) if isinstance(command, dict) else None for key in ("id", "type")}
-        head = {"type": "response", "id": about["id"], "command": about["type"], "ok": "result" in outcome}
-        self._out.write(head | outcome)
+    def _respond(self, command: Command, **outcome: object) -> None:
+        head = {"type": "response", "id": command.get("id"), "command": command.get("type")}
+        self._out.write(head | {"ok": "result" in outcome} | outcome)
 
     # -- commands --------------------------------------------------------------------------------------
 
-    def _prompt(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _prompt(self, command: Command) -> Result:
         text, images = _field(command, "text", str), _images(command)
         return {"run_id": self._agent.prompt(text, images).run_id}
 
-    def _steer(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _steer(self, command: Command) -> Result:
         self._agent.steer(_field(command, "text", str))
         return self._queued()
 
-    def _follow_up(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _follow_up(self, command: Command) -> Result:
         self._agent.follow_up(_field(command, "text", str))
         return self._queued()
 
-    def _queued(self) -> dict[str, Any]:
+    def _queued(self) -> Result:
         return {"is_running": self._agent.state.is_streaming}
 
-    def _abort(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _abort(self, command: Command) -> Result:
         was_running = self._agent.state.is_streaming
         self._agent.abort()
         return {"was_running": was_running}
 
-    def _approve(self, command: Mapping[str, Any]) -> None:
+    def _approve(self, command: Command) -> None:
         answers = {"yes": Answer(True), "always": Answer(True, always=True)}
         answers["no"] = Answer(False, reason=_field(command, "reason", str, ""))
         answer = _field(command, "answer", str)
@@ -253,10 +257,10 @@ class _Server:
             raise _Refused("invalid", f"answer must be yes, no or always, not {answer!r}")
         self._approvals.answer(_field(command, "tool_call_id", str), answers[answer])
 
-    def _state(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _state(self, command: Command) -> Result:
         state, transcript = self._agent.state, self._agent.transcript
         model = state.model
-        data: dict[str, Any] = {
+        data: Result = {
             "model": f"{model.provider}/{model.id}" if model else "",
             "thinking_level": state.thinking_level,
             "is_running": state.is_streaming,
@@ -270,26 +274,26 @@ class _Server:
             data["messages"] = [_message(message) for message in state.messages]
         return data
 
-    def _set_model(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _set_model(self, command: Command) -> Result:
         name = _field(command, "model", str)
         base_url = _field(command, "base_url", str, "")
         self._agent.model = self._models.enter_context(open_model(name, base_url, os.environ))
         return {"model": name}
 
-    def _set_thinking(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def _set_thinking(self, command: Command) -> Result:
         level = _field(command, "level", str)
         if level not in THINKING_LADDER:
             raise _Refused("invalid", f"level must be one of {', '.join(reversed(THINKING_LADDER))}")
         self._agent.thinking_level = level
         return {"level": level}
 
-    def _events(self, command: Mapping[str, Any]) -> None:
+    def _events(self, command: Command) -> None:
         only = command.get("only")
         if only is not None and not (isinstance(only, list) and all(isinstance(kind, str) for kind in only)):
             raise _Refused("invalid", "only must be a list of event types, or null for all")
         self._event_types = None if only is None else frozenset(only)
 
-    def _quit(self, command: Mapping[str, Any]) -> None:
+    def _quit(self, command: Command) -> None:
         self._is_quitting = True
 
 
@@ -304,7 +308,7 @@ def _lines(source: BinaryIO) -> Iterator[bytes | None]:
             yield line
 
 
-def _parse(line: bytes | None) -> dict[str, Any]:
+def _parse(line: bytes | None) -> Result:
     if line is None:
         raise _Refused("malformed", f"a line is at most {_LONGEST_LINE} bytes long")
     try:
@@ -327,30 +331,28 @@ def _finite(digits: str) -> float:
     return number
 
 
-_REQUIRED: Any = object()
-
-
-def _field(command: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
+def _field(command: Command, name: str, kind: type[_T], default: _T | None = None) -> _T:
+    """A field of a command; raises _Refused when it has another type, or is missing and has no default."""
     value = command.get(name, default)
-    if value is _REQUIRED:
+    if value is None:
         raise _Refused("invalid", f"{name} is missing")
     if not isinstance(value, kind):
         raise _Refused("invalid", f"{name} must be a {'text' if kind is str else kind.__name__}")
     return value
 
 
-def _images(command: Mapping[str, Any]) -> list[ImageContent]:
+def _images(command: Command) -> list[ImageContent]:
     images = _field(command, "images", list, [])
     try:
         return [ImageContent(str(image["data"]), str(image["mimeType"])) for image in images]
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, IndexError):
         raise _Refused("invalid", "images are objects with data (base64) and mimeType") from None
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> Result:
     from agent.json_values import json_value
 
-    data: dict[str, Any] = json_value(message_to_json(message))
+    data: Result = json_value(message_to_json(message))
     return data
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 
-import pytest
-from support.command import environment, run_command
+from support.command import run_command
 
-from agent.cli.display.amounts import duration, money, short_count
 from agent.cli.modes.models import model_row
 from agent.model_list import model_list
 from agent.models import Model, known_models
@@ -46,32 +44,3 @@ def test_a_pattern_that_fits_nothing_exits_with_1() -> None:
     ended = run_command([*MODELS, "no-such-model"])
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "no-such-model" in ended.stderr
-
-
-@pytest.mark.parametrize("option", ["--continue", "--resume"])
-def test_options_of_sessions_are_refused_as_not_implemented(option: str) -> None:
-    ended = run_command([sys.executable, "-m", "agent", option], env=environment())
-    assert ended.returncode == 2
-    assert "not yet" in ended.stderr
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (999, "999"), (1000, "1k"), (1234, "1.2k"), (128_000, "128k"), (1_048_576, "1M")],
-)
-def test_tokens_are_short(number: int, text: str) -> None:
-    assert short_count(number) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.44, "0.4s"), (12.3, "12s"), (59.7, "1m 00s"), (185, "3m 05s"), (7800, "2h 10m")]
-)
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("dollars", "text"), [(0, "$0.00"), (0.00042, "$0.0004"), (0.0123, "$0.012"), (1.5, "$1.50")]
-)
-def test_money_has_its_significant_decimals(dollars: float, text: str) -> None:
-    assert money(dollars) == text

@@ -1,0 +1,70 @@
+"""The command line, from arguments to frozen records."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+from support.command import environment, run_command
+
+from agent.cli.options import (
+    DEFAULT_MAX_TURNS,
+    DemoOptions,
+    ModelsOptions,
+    RunOptions,
+    parse_demo,
+    parse_models,
+    parse_run,
+)
+from agent.errors import ConfigurationError
+
+
+def test_the_records_have_the_defaults_of_the_parsers() -> None:
+    assert dataclasses.replace(parse_run([]), cwd=".", words=(), pass_env=()) == RunOptions()
+    assert parse_demo([]) == DemoOptions()
+    assert parse_models([]) == ModelsOptions()
+
+
+def test_options_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        parse_run([]).cwd = "/"  # type: ignore[misc]
+
+
+def test_options_may_come_before_and_after_the_words() -> None:
+    options = parse_run(["--model", "a/b", "fix", "the test", "--tools", "read, grep", "--approve", "ask"])
+    assert (options.words, options.model) == (["fix", "the test"], "a/b")
+    assert (options.tools, options.approve) == (["read", "grep"], "ask")
+    assert parse_run(["--tools", "none"]).tools == []
+    assert parse_run([]).tools is None
+    assert parse_run(["--pass-env", "A", "--pass-env", "B"]).pass_env == ["A", "B"]
+    assert parse_run([]).max_turns == DEFAULT_MAX_TURNS
+
+
+def test_the_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "sub").mkdir()
+    assert parse_run([]).cwd == str(tmp_path)
+    assert parse_run(["--cwd", "sub"]).cwd == parse_run(["--cwd", "~/sub"]).cwd == str(tmp_path / "sub")
+
+
+@pytest.mark.parametrize("folder", ["no/such", "file", ""])
+def test_a_folder_that_is_none_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    if folder:
+        with pytest.raises(ConfigurationError, match=f"--cwd: {folder} is not a folder"):
+            parse_run(["--cwd", folder])
+    else:
+        assert parse_run(["--cwd", folder]).cwd == str(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["--continue", "--resume"])
+def test_options_of_sessions_are_refused_as_not_implemented(option: str) -> None:
+    ended = run_command([sys.executable, "-m", "agent", option], env=environment())
+    assert ended.returncode == 2
+    assert "not yet" in ended.stderr
