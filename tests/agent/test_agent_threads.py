@@ -69,7 +69,7 @@ def test_subscribers_are_called_in_order_on_the_worker_thread() -> None:
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), SystemExit(1), KeyboardInterrupt()], ids=repr)
-def test_a_subscriber_that_raises_starves_nobody(
+def test_a_subscriber_that_raises_does_not_keep_events_from_others(
     raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     """L01"""
@@ -133,7 +133,7 @@ def test_the_same_function_may_subscribe_twice_and_leave_once() -> None:
     assert_events_balance(received)
 
 
-def test_a_subscriber_that_blocks_holds_the_run_up_and_nobody_else() -> None:
+def test_a_subscriber_that_blocks_delays_its_own_run_alone() -> None:
     entered, go = threading.Event(), threading.Event()
     with agent_of("ok") as agent:
 

@@ -181,7 +181,7 @@ def test_a_child_that_can_not_be_made_is_an_error_result() -> None:
 # --- ids and events --------------------------------------------------------------------------------
 
 
-def test_the_subscribers_of_the_caller_hear_of_the_child_with_its_own_ids() -> None:
+def test_the_subscribers_of_the_caller_get_the_events_of_the_child_with_its_own_ids() -> None:
     events: list[Event] = []
     threads: set[str] = set()
 
@@ -236,7 +236,7 @@ def test_the_state_and_the_result_of_the_caller_are_untouched_by_events_of_the_c
     assert (result.turns, len(result.messages)) == (2, 4)
 
 
-def test_three_levels_are_heard_of_at_the_top() -> None:
+def test_events_of_three_levels_reach_the_top() -> None:
     events: list[Event] = []
     grandchild = helper("deep", name="grandchild")
     child = as_tool(child_of([ask()], "middle", tools=[grandchild]), "helper", "")
@@ -252,7 +252,7 @@ def test_three_levels_are_heard_of_at_the_top() -> None:
         assert_events_balance([event for event in events if event.run_id == run_id])
 
 
-def test_a_subscriber_may_ask_not_to_hear_of_children() -> None:
+def test_a_subscriber_may_leave_out_events_of_children() -> None:
     events: list[Event] = []
     with agent_of([ask()], "done", tools=[helper("x")]) as agent:
         agent.subscribe(events.append, children=False)
@@ -274,7 +274,7 @@ def test_a_queued_subscriber_hears_of_children_too() -> None:
     assert [event.type for event in events].count("agent_end") == 2
 
 
-def test_a_child_run_by_a_hook_is_heard_of_before_the_next_event() -> None:
+def test_events_of_a_child_run_by_a_hook_come_before_the_next_event() -> None:
     events: list[Event] = []
 
     def judge(info: Any) -> ToolDecision:
@@ -365,7 +365,7 @@ def test_the_child_knows_its_run() -> None:
 # --- side by side ----------------------------------------------------------------------------------
 
 
-def test_parallel_children_run_beside_each_other_and_know_nothing_of_each_other() -> None:
+def test_parallel_children_run_beside_each_other_independently() -> None:
     together = threading.Barrier(3, timeout=10)
 
     def answer(context: Any) -> str:

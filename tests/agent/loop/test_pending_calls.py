@@ -230,7 +230,7 @@ def test_one_id_twice_waits_twice() -> None:
         agent.resolve_tool_calls(ToolResolution("l1", "third"))
 
 
-def test_calls_of_a_running_run_do_not_wait_for_anybody() -> None:
+def test_calls_of_a_running_run_are_not_pending() -> None:
     seen: list[Any] = []
 
     @tool

@@ -127,7 +127,7 @@ def test_a_reply_needs_a_run_that_parks() -> None:
         assert not made.agent.parks
 
 
-def test_a_reply_that_its_run_does_not_come_to_never_reaches_the_next() -> None:
+def test_a_reply_that_its_run_does_not_take_never_reaches_the_next() -> None:
     with Parking(error("400 no"), "two") as made:
         replied = iter((1,))
 
