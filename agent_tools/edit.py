@@ -136,4 +136,4 @@ def _result(arguments: EditArguments, edited: Edited) -> Result:
     text += f", first changed line {diff.first_changed_line}." if diff.first_changed_line else "."
     if edited.was_forgiving:
         text += " The file's text differed from oldText in blanks or typographic characters."
-    return Result(text, {"diff": diff.text, "first_changed_line": diff.first_changed_line})
+    return Result(text, {"diff": diff.text, "firstChangedLine": diff.first_changed_line})

@@ -34,7 +34,7 @@ def editdiff_tool(
         path = target(arguments)
         edited = prepare_edit(arguments, path, context, reader, filesystem)
         diff = edited.diff()
-        details: dict[str, Any] = {"diff": diff.text, "first_changed_line": diff.first_changed_line}
+        details: dict[str, Any] = {"diff": diff.text, "firstChangedLine": diff.first_changed_line}
         rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])
         shown = keep_head(rows)
         if not shown.truncated:

@@ -12,7 +12,7 @@ from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import path_use
 from agent_tools.search.gitignore import Walk
-from agent_tools.search.globs import below, matcher
+from agent_tools.search.globs import below, check_glob, matcher
 from agent_tools.search.listing import (
     MAX_ROWS,
     Exclude,
@@ -67,6 +67,7 @@ def find_tool(
     def find(arguments: FindArguments, context: Any) -> Result:
         if not arguments.pattern.strip():
             raise ToolFailure("pattern is required")
+        check_glob(arguments.pattern, "pattern")
         root = require_searchable(target(arguments), filesystem, exclude)
         if not filesystem.isdir(root):
             raise ToolFailure(f"not a folder: {shown_name(root)}; path must be the folder to search in")

@@ -15,7 +15,7 @@ from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import path_use
 from agent_tools.search.engine import Budget, FileHits, Search
 from agent_tools.search.gitignore import Walk
-from agent_tools.search.globs import below, matcher
+from agent_tools.search.globs import below, check_glob, matcher
 from agent_tools.search.line_finder import Line
 from agent_tools.search.listing import (
     MAX_ROWS,
@@ -97,6 +97,7 @@ def grep_tool(
         if not arguments.pattern:
             raise ToolFailure("pattern is required")
         pattern = compile_pattern(arguments.pattern, arguments.literal, arguments.ignore_case)
+        check_glob(arguments.glob, "glob")
         path = require_searchable(target(arguments), filesystem, exclude)
         guard = SearchGuard(context.cancel, time_limit, "grep")
         return _Search(arguments, pattern, path, os.fspath(cwd), guard, filesystem, exclude).result()

@@ -36,10 +36,15 @@ class Truncation:
     max_bytes: int = MAX_BYTES
 
     def summary(self) -> dict[str, Any]:
-        """Everything but the content, as plain data for `details`."""
+        """Everything but the content, as plain data for `details`; keys are in camelCase."""
         fields = asdict(replace(self, content=""))
         del fields["content"]
-        return fields
+        return {_camel_case(name): value for name, value in fields.items()}
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.title() for word in others)
 
 
 def format_size(size: int) -> str:

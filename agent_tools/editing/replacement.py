@@ -144,8 +144,14 @@ def apply_edits(data: bytes, replacements: Sequence[Replacement], path: str) -> 
 
 
 def _candidate_decodings(data: bytes) -> list[DecodedText]:
-    """The text of the file; if it is no valid UTF-8 both ways to read it, since `read` judges by the part."""
+    """The text of the file in every likely encoding, the likeliest first.
+
+    A file that is not valid UTF-8 has two: `read` decides by the part that it shows. Damaged UTF-8 may begin
+    like a byte order mark of UTF-16; real UTF-16 holds a zero byte in each line feed and space.
+    """
     likely = decode(data)
+    if likely.encoding.startswith("utf-16") and b"\0" not in data:
+        return [likely, damaged_utf8(data)]
     if likely.encoding == "latin-1":
         return [likely, damaged_utf8(data)]
     return [likely, latin_1(data)] if likely.encoding == "utf-8" and likely.note else [likely]

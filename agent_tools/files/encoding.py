@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from agent_tools.tool import ToolFailure
@@ -103,7 +104,8 @@ def wide_encoding(head: bytes) -> tuple[str, bytes]:
     """The UTF-16 or UTF-32 encoding that the first bytes of a file show, and its mark; else ("", b"")."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
-            return (encoding, mark) if encoding != "utf-8" else ("", b"")
+            is_wide = encoding != "utf-8" and _may_be_wide(head[len(mark) :], encoding)
+            return (encoding, mark) if is_wide else ("", b"")
     sample = head[:SNIFFED_BYTES]
     sample = sample[: len(sample) & ~1]
     half = len(sample) // 2
@@ -115,6 +117,15 @@ def wide_encoding(head: bytes) -> tuple[str, bytes]:
         if is_text and sample[high::2].count(0) >= half * _WIDE_SHARE:
             return encoding, b""
     return "", b""
+
+
+def _may_be_wide(body: bytes, encoding: str) -> bool:
+    """False for bytes that only begin like a byte order mark: damaged UTF-8 gives unassigned characters."""
+    sample = body[:SNIFFED_BYTES]
+    if b"\0" in sample:  # a line feed or a space of a real one
+        return True
+    text = sample[: len(sample) & ~3].decode(encoding, "replace")
+    return not any(unicodedata.category(character) in ("Cn", "Co", "Cs") for character in text)
 
 
 def looks_binary(data: bytes) -> bool:

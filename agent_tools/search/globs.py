@@ -11,10 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from agent_tools.tool import ToolFailure
+
 # A pattern such as {a,b}{c,d}... multiplies; past this many alternatives the braces are taken as they are.
 _MAX_ALTERNATIVES = 512
 # So are braces in a pattern longer than this, or that become more text than this: reading them takes seconds.
 _MAX_BRACED, _MAX_EXPANDED = 10_000, 100_000
+
+_MAX_LENGTH = 4096  # characters, as of a path
 
 _FOLDERS = "(?:[^/]*/)*?"  # what `**/` spans
 
@@ -38,11 +42,18 @@ class BadGlob(ValueError):
     """A glob that can match nothing, such as one with an unclosed class."""
 
 
+def check_glob(pattern: str, name: str) -> None:
+    """Raise `ToolFailure` for a glob longer than any path: compiling it may take seconds."""
+    if len(pattern) > _MAX_LENGTH:
+        raise ToolFailure(f"{name} has {len(pattern)} characters; at most {_MAX_LENGTH} are searched for")
+
+
 def matcher(pattern: str) -> Callable[[str], bool]:
     """A test for paths such as `src/a.py` (or `src/`, a folder): does the glob of a tool's argument name it?
 
-    A pattern that ends in a slash names folders only. A path that equals the pattern letter for letter is
-    named by it too, so `[id].tsx` finds the file of that name. Never raises.
+    A pattern that ends in a slash names folders only. A class also stands for its own text, so
+    `app/[id]/*.tsx` finds the files of a folder `[id]`, and a path that equals the pattern is matched. Never
+    raises.
     """
     wanted = pattern.removeprefix("./").lstrip("/")
     folders_only = wanted.endswith("/")
@@ -121,15 +132,16 @@ def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
 
 def _lenient(pattern: str) -> str:
     try:
-        return translate(pattern)
+        return translate(pattern, literal_classes=True)
     except BadGlob:
         return re.escape(pattern)
 
 
-def translate(pattern: str) -> str:
+def translate(pattern: str, *, literal_classes: bool = False) -> str:
     """A regular expression for `re` (flag DOTALL, to be matched in full) that means what the glob means.
 
-    Raises BadGlob for an unclosed class or a backslash at the end.
+    With `literal_classes` a class such as `[id]` also matches its own text. Raises BadGlob for an unclosed
+    class or a backslash at the end.
     """
     segments = pattern.split("/")
     last = len(segments) - 1
@@ -138,7 +150,7 @@ def translate(pattern: str) -> str:
     runs = [""]
     for index, segment in enumerate(segments):
         if segment != "**":
-            runs[-1] += _translate_segment(segment) + ("/" if index < last else "")
+            runs[-1] += _translate_segment(segment, literal_classes) + ("/" if index < last else "")
         elif index == last:
             runs[-1] += ".+"
         elif runs[-1] or len(runs) == 1:
@@ -147,7 +159,7 @@ def translate(pattern: str) -> str:
     return runs[0] + middle + (_FOLDERS + runs[-1] if len(runs) > 1 else "")
 
 
-def _translate_segment(segment: str) -> str:
+def _translate_segment(segment: str, literal_classes: bool) -> str:
     # The texts between the stars; each but the last stays where it is found first, as above.
     pieces = [""]
     position = 0
@@ -159,8 +171,10 @@ def _translate_segment(segment: str) -> str:
         elif character == "?":
             pieces[-1] += "[^/]"
         elif character == "[":
+            start = position - 1
             text, position = _translate_class(segment, position)
-            pieces[-1] += text
+            literal = re.escape(segment[start:position])
+            pieces[-1] += f"(?:{text}|{literal})" if literal_classes else text
         elif character == "\\":
             if position == len(segment):
                 raise BadGlob("a backslash at the end of a glob")

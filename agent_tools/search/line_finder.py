@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import codecs
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from agent_tools.files.atomic_write import RegularFile
+from agent_tools.files.encoding import wide_encoding
 from agent_tools.files.filesystem import Filesystem
 from agent_tools.search.pattern import Pattern
 from agent_tools.tool import ToolFailure
@@ -20,6 +22,8 @@ _MAX_LINE_BYTES = 64 << 20
 # Seconds given to one expression on one text. The first try holds the interpreter's lock, the others do not;
 # together they bound a pattern whose backtracking explodes.
 _MATCH_SECONDS = (0.05, 0.3, 1.0)
+# Of these seconds in one search, so that many lines that are each just fast enough do not add up.
+_MAX_SLOW_SECONDS = 2.5
 _SHORT_TEXT = 1 << 16
 # So many lines that hold the needle and yet do not match make the expression the better question.
 _MISSES_BEFORE_REGEX = 50
@@ -63,6 +67,8 @@ class Finder:
         self._needles = tuple(needles)
         self._only_needle = needles[0] if len(needles) == 1 and not pattern.ignore_case else None
         self._misses = 0
+        self._matches = 0
+        self._slow_seconds = 0.0
         self._across = pattern.across
 
     def may_match(self, data: bytes) -> bool:
@@ -154,6 +160,9 @@ class Finder:
                 yield line
 
     def _match(self, number: int, text: str) -> Line | None:
+        self._matches += 1
+        if not self._matches & 15:
+            self._check()
         try:
             found = self._search(self._pattern.expression, text)
         except _TooSlow:
@@ -173,13 +182,18 @@ class Finder:
             except MemoryError:
                 raise _TooSlow from None
         for seconds in waits[1:]:
+            if self._slow_seconds > _MAX_SLOW_SECONDS:
+                break
             self._check()
+            start = time.monotonic()
             try:
                 return expression.search(text, position, concurrent=True, timeout=seconds)
             except TimeoutError:
                 continue
             except MemoryError:  # a pattern that calls itself
                 break
+            finally:
+                self._slow_seconds += time.monotonic() - start
         raise _TooSlow
 
 
@@ -231,7 +245,7 @@ def _as_utf8(blocks: Iterable[bytes]) -> Iterator[bytes]:
     for block in blocks:
         if first:
             first = False
-            encoding = _WIDE_MARKS.get(block[:2])
+            encoding = _WIDE_MARKS.get(block[:2]) if wide_encoding(block)[0] else None
             if encoding:
                 decoder = codecs.getincrementaldecoder(encoding)("replace")
                 block = block[2:]

@@ -192,7 +192,7 @@ def test_the_answer_says_what_changed_and_the_details_show_it(desk: Desk) -> Non
     outcome = desk.put("l1\nl2\nl3\nl4\n").edit("l3", "X")
     assert "+1 -1 lines" in outcome.text
     assert outcome.details["diff"] == " 1 l1\n 2 l2\n-3 l3\n+3 X\n 4 l4"
-    assert outcome.details["first_changed_line"] == 3
+    assert outcome.details["firstChangedLine"] == 3
     assert outcome.meta is None
 
 
@@ -461,7 +461,7 @@ def test_a_forgiving_edit_of_a_large_file_takes_memory_in_proportion(desk: Desk)
     finally:
         tracemalloc.stop()
     assert not outcome.is_error
-    assert outcome.details["first_changed_line"] == 30001
+    assert outcome.details["firstChangedLine"] == 30001
     assert peak < 40 * len(content)
 
 
@@ -516,3 +516,16 @@ def test_the_shown_diff_is_that_of_the_whole_texts(text: str, data: st.DataObjec
     except ToolFailure:
         return
     assert edited.diff() == generate_diff(edited.before, edited.after)
+
+
+@pytest.mark.parametrize(
+    "start", [b"\xff\xfe", b"\xfe\xff", b"x\xff\xfe", b"\xff", b"\xc3(", b"\xff\xfe\0\0", b"\xef\xbb\xbf\xff"]
+)
+def test_a_straight_quote_meets_a_curly_one_in_damaged_utf8(start: bytes, tmp_path: Path) -> None:
+    """FS-W4"""
+    (tmp_path / "f").write_bytes(start + b" it\xe2\x80\x99s \xc3\n")
+
+    result = edit_tool(tmp_path)(path="f", oldText="it's", newText="it is")
+
+    assert not result.is_error
+    assert (tmp_path / "f").read_bytes() == start + b" it is \xc3\n"

@@ -23,7 +23,7 @@ def test_the_diff_is_shown_and_nothing_written(tmp_path: Path, editdiff: Any) ->
     before = (tmp_path / "f").stat()
     result = editdiff(path="f", oldText="l3", newText="X")
     assert result.text == " 1 l1\n 2 l2\n-3 l3\n+3 X\n 4 l4"
-    assert result.details == {"diff": result.text, "first_changed_line": 3}
+    assert result.details == {"diff": result.text, "firstChangedLine": 3}
     after = (tmp_path / "f").stat()
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
 

@@ -138,7 +138,7 @@ def test_an_answer_keeps_whole_rows_within_its_bytes(tmp_path: Path, find: Any) 
     touch(tmp_path, *(f"{'n' * 110}{n:03}" for n in range(800)))
     result = find(pattern="*")
     assert "50.0KB limit reached" in result.text
-    assert result.details["truncation"]["output_bytes"] <= 51200
+    assert result.details["truncation"]["outputBytes"] <= 51200
     assert {len(row) for row in rows(result)} == {113}
 
 
@@ -186,3 +186,22 @@ def test_the_schema_names_the_wire_arguments() -> None:
     assert [*tool.parameters["properties"]] == ["pattern", "path", "limit"]
     assert tool.parameters["required"] == ["pattern"]
     assert tool.parallel
+
+
+def test_a_glob_longer_than_a_path_is_refused(tmp_path: Path) -> None:
+    result = find_tool(tmp_path)(pattern="[a-z]" * 60_000)
+
+    assert result.is_error
+    assert "300000 characters" in result.text
+
+
+@pytest.mark.parametrize("pattern", ["app/[id]/*.tsx", "app/[id]/page.tsx", "[id]/**", "**/[id]/*"])
+def test_a_folder_named_like_a_class_is_found(pattern: str, tmp_path: Path) -> None:
+    """Z24"""
+    (tmp_path / "app" / "[id]").mkdir(parents=True)
+    (tmp_path / "app" / "[id]" / "page.tsx").touch()
+    root, shown = (
+        (tmp_path / "app", "[id]/page.tsx") if pattern == "[id]/**" else (tmp_path, "app/[id]/page.tsx")
+    )
+
+    assert find_tool(root)(pattern=pattern).text == shown

@@ -156,7 +156,7 @@ def test_an_answer_keeps_whole_rows_within_its_bytes(tmp_path: Path, grep: Grep)
     write(tmp_path, a_txt=(b"hit " + b"y" * 96 + b"\n") * 800)
     result = grep(pattern="hit", limit=1000)
     assert "50.0KB limit reached" in result.text
-    assert result.details["truncation"]["output_bytes"] <= 51200
+    assert result.details["truncation"]["outputBytes"] <= 51200
     assert all(row.endswith("y") for row in rows(result))
     assert "matchLimitReached" not in result.details
 
@@ -487,3 +487,25 @@ def test_one_tool_serves_many_threads(tmp_path: Path, grep: Grep) -> None:
     for thread in threads:
         thread.join()
     assert found == {n: f"f{n}:1: word{n}" for n in range(20)}
+
+
+@pytest.mark.parametrize(("path", "glob"), [(".", "app/[id]/*"), ("app", "[id]/**"), ("app/[id]", "*")])
+def test_the_glob_meets_a_folder_named_like_a_class(path: str, glob: str, tmp_path: Path) -> None:
+    """Z24"""
+    (tmp_path / "app" / "[id]").mkdir(parents=True)
+    (tmp_path / "app" / "[id]" / "page.tsx").write_text("hit")
+
+    assert grep_tool(tmp_path)(pattern="hit", path=path, glob=glob).text.endswith("page.tsx:1: hit")
+
+
+def test_many_lines_that_are_each_slow_end_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_tools.search.line_finder._MATCH_SECONDS", (0.0001, 60, 60))
+    monkeypatch.setattr("agent_tools.search.line_finder._MAX_SLOW_SECONDS", 0.2)
+    (tmp_path / "f").write_text(("a" * 23 + "c\n") * 1000)
+
+    result = grep_tool(tmp_path)(pattern=r"\m(?:a|a)*[b!]")
+
+    assert result.is_error
+    assert "takes too long" in result.text

@@ -53,7 +53,7 @@ def test_an_answer_keeps_whole_rows_within_its_bytes(tmp_path: Path, ls: Any) ->
         (tmp_path / f"{'n' * 200}{number:03}").write_text("")
     result = ls()
     assert "50.0KB limit reached" in result.text
-    assert result.details["truncation"]["output_bytes"] <= 51200
+    assert result.details["truncation"]["outputBytes"] <= 51200
 
 
 def test_what_is_no_folder_is_an_error(tmp_path: Path, ls: Any) -> None:

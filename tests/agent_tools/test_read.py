@@ -155,8 +155,8 @@ def test_more_lines_are_cut_and_counted(tmp_path: Path, read: Any) -> None:
     assert "1-2000 of 2500" in result.text
     assert next_offset(result) == 2001
     cut = result.details["truncation"]
-    assert (cut["truncated_by"], cut["total_lines"], cut["output_lines"]) == ("lines", 2500, 2000)
-    assert (cut["total_bytes"], cut["truncated"]) == (len(numbered(2500)), True)
+    assert (cut["truncatedBy"], cut["totalLines"], cut["outputLines"]) == ("lines", 2500, 2000)
+    assert (cut["totalBytes"], cut["truncated"]) == (len(numbered(2500)), True)
 
 
 def test_many_bytes_are_cut_at_a_line(tmp_path: Path, read: Any) -> None:
@@ -180,7 +180,7 @@ def test_a_part_cut_before_the_very_last_line_is_known_as_cut(tmp_path: Path, re
     result = read(path=write(tmp_path, ("y" * 20479 + "\n") * 4), offset=2)
     assert next_offset(result) == 4
     cut = result.details["truncation"]
-    assert (cut["truncated_by"], cut["output_lines"], cut["total_lines"]) == ("bytes", 2, 4)
+    assert (cut["truncatedBy"], cut["outputLines"], cut["totalLines"]) == ("bytes", 2, 4)
     assert read(path="f", offset=3).details is None
 
 

@@ -129,5 +129,5 @@ def test_a_long_line_is_cut_with_a_mark() -> None:
 
 def test_the_summary_holds_everything_but_the_text() -> None:
     summary = keep_head(THREE, max_bytes=30).summary()
-    assert summary["truncated_by"] == "bytes"
+    assert summary["truncatedBy"] == "bytes"
     assert "content" not in summary

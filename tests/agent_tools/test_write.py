@@ -253,3 +253,34 @@ def test_a_cancelled_write_does_not_reach_the_delegate(tmp_path: Path) -> None:
     write = write_tool(tmp_path, writer=lambda context, path, content: got.append(content))
     write.execute({"path": "f", "content": "x"}, Context(cancel=CancelledFromThe(2)))
     assert got == []
+
+
+@pytest.mark.parametrize("confine", [False, True])
+@pytest.mark.parametrize(
+    ("on_disk", "asked"),
+    [
+        ("U\u0308bung.md", "\u00dcbung.md"),
+        ("it\u2019s.md", "it's.md"),
+        ("Shot 3\u202fAM.md", "Shot 3 AM.md"),
+        ("a\u00a0b.md", "a\u00a0b.md"),
+    ],
+)
+def test_the_file_that_read_and_edit_find_is_written(
+    on_disk: str, asked: str, confine: bool, tmp_path: Path
+) -> None:
+    """Z23"""
+    (tmp_path / on_disk).write_text("old")
+
+    assert not write_tool(tmp_path, confine=confine)(path=asked, content="new").is_error
+
+    assert [path.name for path in tmp_path.iterdir()] == [on_disk]
+    assert (tmp_path / on_disk).read_text() == "new"
+
+
+def test_a_new_file_goes_into_the_folder_of_decomposed_accents(tmp_path: Path) -> None:
+    (tmp_path / "U\u0308bung").mkdir()
+
+    write_tool(tmp_path)(path="\u00dcbung/neu.md", content="new")
+
+    assert (tmp_path / "U\u0308bung" / "neu.md").read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 1

@@ -40,6 +40,12 @@ from agent_tools.search.globs import BadGlob, below, expand_braces, matcher, tra
         (r"\*.txt", ["*.txt"], ["a.txt"]),
         ("A.txt", ["A.txt"], ["a.txt"]),
         ("a\nb*", ["a\nb.txt"], ["a"]),
+        ("app/[id]/*.tsx", ["app/[id]/page.tsx", "app/i/x.tsx"], ["app/id/page.tsx", "app/[i]/x.tsx"]),
+        ("app/[id]/[a-c]*.tsx", ["app/[id]/a.tsx"], ["app/[id]/d.tsx"]),
+        ("[...slug]/**", ["[...slug]/a", "[...slug]/b/c"], ["slug/a"]),
+        ("**/[[...slug]]/{a,b}.ts", ["x/[[...slug]]/a.ts"], ["x/[[...slug]]/c.ts"]),
+        ("[!a].ts", ["[!a].ts", "b.ts"], ["a.ts"]),
+        ("[id]/", ["[id]/"], ["[id]"]),
     ],
 )
 def test_a_glob_names_what_it_says(pattern: str, named: list[str], other: list[str]) -> None:
@@ -73,3 +79,7 @@ def test_stars_side_by_side_do_not_explode() -> None:
 def test_an_absolute_pattern_is_read_from_the_folder_it_lies_in() -> None:
     assert below("/home/x/src/*.py", "/home/x") == "src/*.py"
     assert below("/other/*.py", "/home/x") == "/other/*.py"
+
+
+def test_a_class_of_a_gitignore_is_only_a_class() -> None:
+    assert not re.fullmatch(translate("[id]"), "[id]")
