@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 OUTPUT_NAME = "final_answer"  # a label; OpenAI's formats want one
 
@@ -26,6 +26,22 @@ _CONSTRAINTS = frozenset((*_ON_NUMBERS, *_ON_OTHERS, "default", "examples", "dep
 _REWRITTEN = frozenset(("title", "description", "discriminator", "const", "oneOf", "additionalProperties"))
 # The most optional properties and unions that Anthropic compiles in one request.
 _MAX_OPTIONAL, _MAX_UNIONS = 24, 16
+
+
+class SchemaFlags(Protocol):
+    """The compatibility flags about schemas of answers."""
+
+    @property
+    def supports_json_schema(self) -> bool: ...
+    @property
+    def supports_json_schema_with_tools(self) -> bool: ...
+
+
+def allows_schema(compat: SchemaFlags, tools: Iterable[object]) -> bool:
+    """True when a request with these tools may carry the schema of the answer."""
+    if not compat.supports_json_schema:
+        return False
+    return compat.supports_json_schema_with_tools or not list(tools)
 
 
 def openai_supports_schemas(id: str) -> bool:

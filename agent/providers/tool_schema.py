@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from agent.partial_json import parse_arguments
@@ -91,6 +92,7 @@ def with_own_properties(
         yield event
 
 
+@lru_cache(maxsize=4096)  # the same names come with every request
 def _is_legal(name: Any) -> bool:
     return isinstance(name, str) and _LEGAL_NAME.fullmatch(name) is not None
 

@@ -18,7 +18,7 @@ from agent.providers.google_generative_ai.messages import encode_messages, wire_
 from agent.providers.google_generative_ai.thinking import generation_limits
 from agent.providers.history_transform import clean, to_json
 from agent.providers.image_budget import within_budget
-from agent.providers.output_schema import restrict_schema
+from agent.providers.output_schema import allows_schema, restrict_schema
 from agent.providers.tool_schema import NO_PARAMETERS
 from agent.stream import AgentContext, StreamOptions
 
@@ -58,12 +58,7 @@ def encode_request(
 
 def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
     """The schema of the answer as the request carries it; None when it carries none."""
-    if options.output_schema is None:
-        return None
-    compat = compat_for(model)
-    if not compat.supports_json_schema or (
-        list(context.tools) and not compat.supports_json_schema_with_tools
-    ):
+    if options.output_schema is None or not allows_schema(compat_for(model), context.tools):
         return None
     return restrict_schema(options.output_schema)
 

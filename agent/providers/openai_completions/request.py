@@ -17,7 +17,7 @@ from agent.providers.openai_completions.compat import Compat, compat_for
 from agent.providers.openai_completions.decode import decode, first_error
 from agent.providers.openai_completions.messages import encode_messages, mark_cache
 from agent.providers.openai_endpoint import CHAT_PATH, openai_credentials, openai_url, prompt_cache_key
-from agent.providers.output_schema import OUTPUT_NAME
+from agent.providers.output_schema import OUTPUT_NAME, allows_schema
 from agent.providers.tool_schema import wire_schema
 from agent.stream import AgentContext, StreamOptions
 
@@ -55,12 +55,7 @@ def encode_request(
 
 def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
     """The schema of the answer as the request carries it; None when it carries none."""
-    if options.output_schema is None:
-        return None
-    compat = compat_for(model)
-    if not compat.supports_json_schema or (
-        list(context.tools) and not compat.supports_json_schema_with_tools
-    ):
+    if options.output_schema is None or not allows_schema(compat_for(model), context.tools):
         return None
     return options.output_schema
 

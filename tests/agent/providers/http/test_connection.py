@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import signal
 import socket
 import sys
 import time
@@ -131,3 +133,26 @@ def test_small_requests_are_sent_at_once_and_dead_peers_are_noticed(listener: so
 )
 def test_a_failure_is_worded_so_that_it_is_recognised(exc: OSError, phrase: str) -> None:
     assert _network._phrase(exc) == phrase
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that raise signals")
+def test_a_signal_handler_may_abort_the_connection_that_its_thread_is_using(listener: socket.socket) -> None:
+    """The handler runs inside the very methods it interrupts: a plain lock or event would wait for itself."""
+    connection = Connection()
+    old = signal.signal(signal.SIGALRM, lambda number, frame: connection.abort())
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        for _ in range(300):
+            connection = Connection()
+            with contextlib.suppress(httpcore.ConnectError, httpcore.ReadError, httpcore.ReadTimeout):
+                connection.connect_tcp("localhost", listener.getsockname()[1], timeout=5)
+                connection.read(1, 0.001)
+            connection.abort()
+            connection.close()
+            with contextlib.suppress(OSError):
+                listener.setblocking(False)
+                listener.accept()[0].close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert connection.is_aborted
