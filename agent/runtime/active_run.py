@@ -91,6 +91,8 @@ class ActiveRun:
             logger.exception("the agent loop failed")
             if not self._job.is_finishing:
                 context.run(self._emit_crash, f"internal error: {type(error).__name__}: {error}")
+        finally:
+            self._job.cancel.cancel("the run has ended")  # frees what still waits on the run's signal
 
     def settle(self) -> None:
         """Give the result to the handle of the run."""
@@ -102,10 +104,7 @@ class ActiveRun:
         forward_events_to(lambda event: None if job.is_finishing else self._relay.forward(event))
         context = AgentContext(job.settings.system_prompt, (), job.tools)
         prompts = self._queued_prompts() if job.prompts is None else job.prompts
-        try:
-            run_on_history(self._history, prompts, context, self._config(), job.stream_fn, self._emit)
-        finally:
-            job.cancel.cancel("the run has ended")  # frees whatever still waits on the run's signal
+        run_on_history(self._history, prompts, context, self._config(), job.stream_fn, self._emit)
 
     def _config(self) -> LoopConfig:
         job = self._job
@@ -122,6 +121,8 @@ class ActiveRun:
         return config
 
     def _emit_crash(self, text: str) -> None:
+        if not self._outcome.has_started:
+            self._emit(AgentStart(run=self._run))
         self._emit(AgentEnd(self._history.new, "error", text, run=self._run))
 
     # -- the queues ------------------------------------------------------------------------------------
@@ -204,12 +205,14 @@ class _Outcome:
     """The parts of a run's result, from its events."""
 
     def __init__(self) -> None:
+        self.has_started = False
         self.turns = 0
         self._end = AgentEnd((), "error")
         self._usage: Usage = ZERO_USAGE
         self._text = ""
 
     def note(self, event: Event) -> None:
+        self.has_started = True
         if isinstance(event, TurnEnd):
             self._usage = event.usage
             message = event.message
