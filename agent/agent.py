@@ -23,7 +23,15 @@ from agent.hooks import Hooks
 from agent.limits import Limits
 from agent.loop.history import History
 from agent.loop.side_query import SideQuery
-from agent.messages import AssistantMessage, ImageContent, Message, ToolCall, default_convert_to_llm
+from agent.messages import (
+    AssistantMessage,
+    ImageContent,
+    Message,
+    ToolCall,
+    checked_message,
+    checked_messages,
+    default_convert_to_llm,
+)
 from agent.models import Model, resolve_model
 from agent.retry import RetryPolicy
 from agent.runs import EventSink, RunResult, current_cancel, enter_run, is_inside, new_metadata, parent_sink
@@ -456,15 +464,18 @@ class Agent:
     # -- messages and tools ----------------------------------------------------------------------------
 
     def replace_messages(self, messages: Iterable[Message]) -> None:
-        """Set the conversation. A run in progress continues with the messages that it has."""
-        self._history.replace(messages)
+        """Set the conversation. A run in progress continues with the messages that it has.
+
+        Raises TypeError for anything but messages, and for messages whose content no model can be sent.
+        """
+        self._history.replace(checked_messages(messages))
 
     def append_message(self, message: Message) -> None:
         """Add to the conversation. A run in progress sends it with its next request.
 
-        While tools run, it is added after their results.
+        While tools run, it is added after their results. Raises TypeError as `replace_messages` does.
         """
-        self._history.append(message)
+        self._history.append(checked_message(message))
 
     def clear_messages(self) -> None:
         """Empty the conversation. A run in progress continues with the messages that it has."""

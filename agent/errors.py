@@ -22,6 +22,7 @@ A failed model request, an abort and a reached limit are no exceptions: they end
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 
@@ -101,3 +102,31 @@ class SessionLockedError(AgentError):
 
 class BudgetError(AgentError):
     """A budget is exhausted."""
+
+
+# -- exceptions of the application's code: tools, hooks, callbacks, stream functions -------------------------
+
+
+def contain(error: BaseException) -> None:
+    """Re-raise a Ctrl-C; any other exception of the application's code ends nothing but that code.
+
+    For `except BaseException` around such code, which may also raise SystemExit or CancelledError. Only the
+    main thread receives Ctrl-C: there a KeyboardInterrupt is taken for one.
+    """
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
+
+
+def error_text(error: BaseException) -> str:
+    """The text of an exception, or its type when it has none or making it fails; never raises."""
+    try:
+        return str(error) or type(error).__name__
+    except BaseException as failure:
+        contain(failure)
+        return type(error).__name__
+
+
+def typed_error_text(error: BaseException) -> str:
+    """Type and text of an exception: `ValueError: no such file`; never raises."""
+    name, text = type(error).__name__, error_text(error)
+    return name if text == name else f"{name}: {text}"

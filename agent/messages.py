@@ -14,7 +14,7 @@ JSON names are camelCase (`toolCallId`, `stopReason`, ...); optional fields are 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -287,6 +287,57 @@ def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
     return [m for m in messages if not isinstance(m, CustomMessage)]
 
 
+def checked_messages(messages: Iterable[Message | str]) -> tuple[Message, ...]:
+    """Messages of the application as the runtime can store and send them; a text becomes a user message.
+
+    Raises TypeError that names the message and the field, for anything else.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise TypeError(f"messages must be a list of messages, not {type(messages).__name__}")
+    return tuple(checked_message(message) for message in messages)
+
+
+def checked_message(message: Message | str) -> Message:
+    """The same for one message."""
+    if isinstance(message, str):
+        return UserMessage(message)
+    if isinstance(message, CustomMessage):
+        return message
+    if isinstance(message, UserMessage):
+        kinds: tuple[type, ...] = (TextContent, ImageContent)
+    elif isinstance(message, AssistantMessage):
+        kinds = (TextContent, ThinkingContent, ToolCall, ServerContent)
+    elif isinstance(message, ToolResultMessage):
+        kinds = (TextContent, ImageContent)
+        _check_field(message, "tool_call_id", str)
+        _check_field(message, "tool_name", str)
+    else:
+        raise TypeError(f"a message must be text or a message object, not {type(message).__name__}")
+    if isinstance(message.content, str):
+        return message
+    for block in message.content:
+        if not isinstance(block, kinds):
+            raise TypeError(f"the content of a {message.role} message can't hold {block!r:.80}")
+        for name, kind in _BLOCK_FIELDS[type(block)]:
+            _check_field(block, name, kind)
+    return message
+
+
+def _check_field(item: object, name: str, kind: type) -> None:
+    value = getattr(item, name)
+    if not isinstance(value, kind):
+        raise TypeError(f"{type(item).__name__}.{name} must be a {kind.__name__}, not {value!r:.80}")
+
+
+_BLOCK_FIELDS: dict[type, tuple[tuple[str, type], ...]] = {
+    TextContent: (("text", str),),
+    ThinkingContent: (("thinking", str),),
+    ImageContent: (("data", str), ("mime_type", str)),
+    ToolCall: (("id", str), ("name", str), ("arguments", dict)),
+    ServerContent: (("provider_type", str), ("raw", str)),
+}
+
+
 def message_to_json(message: Message) -> dict[str, Any]:
     """The message as JSON data; `details` and `data` are passed as they are."""
     match message:
@@ -388,7 +439,9 @@ def _details(usage: Usage) -> tuple[tuple[str, int], ...]:
 
 
 def usage_from_json(data: Mapping[str, Any]) -> Usage:
-    """The usage of such JSON data; what is missing counts as zero."""
+    """The usage of such JSON data; what is missing counts as zero. Raises ValueError for other data."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"usage: expected an object, got {data!r:.80}")
     cost: Mapping[str, Any] = _field(data, "cost", Mapping, {})
     return Usage(
         *_numbers(data),

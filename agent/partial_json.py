@@ -48,7 +48,27 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
         return {}, ""
     if not isinstance(value, dict):
         return {}, f"the arguments must be a JSON object, got {_kind(value)}"
-    return value, ""
+    return checked_depth(value)
+
+
+# Far above what any tool takes. Deeper values exhaust the recursion limit of what handles them later: copies
+# for hooks, the JSON of events and of the next requests.
+_MAX_DEPTH = 200
+
+
+def checked_depth(arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The arguments, or `{}` and an explanation when they are nested more than 200 levels deep."""
+    level: list[Any] = [arguments]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return arguments, ""
+    return {}, f"the arguments are nested more than {_MAX_DEPTH} levels deep"
 
 
 def _unwrapped(text: str) -> Any:

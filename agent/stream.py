@@ -30,7 +30,7 @@ from agent.messages import (
     block_to_json,
 )
 from agent.models import Model
-from agent.partial_json import parse_arguments, parse_partial_object
+from agent.partial_json import checked_depth, parse_arguments, parse_partial_object
 from agent.retry import RetryPolicy
 from agent.usage import ZERO_USAGE, Usage, priced
 
@@ -347,10 +347,14 @@ class PartialMessage:
 
 @dataclass(slots=True)
 class BuiltMessage:
-    """A finished message and, by position among its calls, what is wrong with the arguments of some."""
+    """A finished message and, by position among its calls, what is wrong with the arguments of some.
+
+    `has_broken_call`: a call was never closed, or its arguments never became a whole JSON object.
+    """
 
     message: AssistantMessage
     argument_errors: Mapping[int, str]
+    has_broken_call: bool = False
 
 
 def build_message(
@@ -363,12 +367,14 @@ def build_message(
     blocks: list[AssistantBlock] = []
     errors: dict[int, str] = {}
     calls = 0
+    has_broken_call = False
     for block in _fold(log, len(log)):
         content, problem = block.final()
         if problem:
             errors[calls] = problem
         if isinstance(content, ToolCall):
             calls += 1
+            has_broken_call = has_broken_call or bool(problem) or not block.closed
             if not content.id:  # results are told apart by it
                 content = replace(content, id=f"call_{timestamp}_{calls}")
         if content is not None:
@@ -386,7 +392,7 @@ def build_message(
         response_model,
         timestamp,
     )
-    return BuiltMessage(message, errors)
+    return BuiltMessage(message, errors, has_broken_call)
 
 
 def _canned(
@@ -402,7 +408,7 @@ def _canned(
     usage = priced(message.usage if message.usage != ZERO_USAGE else end.usage or ZERO_USAGE, model.cost)
     if usage is not message.usage:
         message = replace(message, usage=usage)
-    return BuiltMessage(message, {})
+    return BuiltMessage(message, {}, any(not call.arguments for call in message.tool_calls))
 
 
 def _identity(log: list[StreamEvent], model: Model) -> tuple[str, str]:
@@ -476,7 +482,7 @@ class _Block:
         if self.arguments is None:
             arguments, problem = parse_arguments("".join(self.parts))
         elif isinstance(self.arguments, dict):
-            arguments, problem = self.arguments, ""
+            arguments, problem = checked_depth(self.arguments)
         else:
             arguments, problem = {}, "the arguments must be a JSON object"
         return ToolCall(self.id, self.name, arguments, self.signature), problem

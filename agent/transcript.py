@@ -73,7 +73,7 @@ class Transcript:
             raise ValueError("a transcript must be a JSON object with a list of messages")
         return cls(
             tuple(_known(message_from_json(message)) for message in messages),
-            usage_from_json(data.get("usage") or {}),
+            usage_from_json(data.get("usage", {})),
         )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from agent.errors import AgentError, GuardrailError
+from agent.errors import AgentError, GuardrailError, contain, error_text
 from agent.hook_types import (
     Candidate,
     CandidateInfo,
@@ -23,7 +24,7 @@ from agent.hook_types import (
     TurnUpdate,
 )
 from agent.hooks import Hooks
-from agent.messages import Message, ToolCall, ToolResultMessage, UserMessage
+from agent.messages import Message, ToolCall, ToolResultMessage, checked_messages
 from agent.tools import ToolResult
 
 logger = logging.getLogger("agent")
@@ -35,8 +36,8 @@ class RunFailed(Exception):
     """A hook ended the run in `error`; `cause` is the exception it raised or gave."""
 
     def __init__(self, cause: BaseException | str) -> None:
-        self.cause = AgentError(cause) if isinstance(cause, str) else _detached(cause)
-        super().__init__(str(self.cause) or type(self.cause).__name__)
+        self.cause = detached(cause) if isinstance(cause, BaseException) else AgentError(str(cause))
+        super().__init__(error_text(self.cause))
 
 
 def check_input(hooks: Hooks, info: InputInfo) -> None:
@@ -79,14 +80,22 @@ def call_on_truncated(hooks: Hooks, info: TruncationInfo) -> Truncation | None:
     """What `on_truncated` returns for an answer that was cut. Raises RunFailed when it raises."""
     if hooks.on_truncated is None:
         return None
-    return call_hook("on_truncated", hooks.on_truncated, info, Truncation)
+    truncation = call_hook("on_truncated", hooks.on_truncated, info, Truncation)
+    if truncation is None:
+        return None
+    try:
+        return replace(truncation, messages=checked_messages(truncation.messages))
+    except BaseException as error:
+        contain(error)
+        raise RunFailed(error) from error
 
 
 def should_stop(test: Callable[[RunInfo], bool], info: Callable[[], RunInfo]) -> bool:
     """The result of a stop test; one that raises is logged and the run goes on."""
     try:
         return bool(test(info()))
-    except Exception:
+    except BaseException as error:
+        contain(error)
         logger.exception("%s failed; the run goes on", getattr(test, "__name__", "a stop test"))
         return False
 
@@ -97,7 +106,8 @@ def park_payload(hooks: Hooks, info: Callable[[], RunInfo]) -> Any:
         return None
     try:
         return hooks.before_park(info())
-    except Exception:
+    except BaseException as error:
+        contain(error)
         logger.exception("before_park failed; parked without its payload")
         return None
 
@@ -107,9 +117,9 @@ def poll_safely(poll: Callable[[], Sequence[Message]] | None) -> tuple[Message, 
     if poll is None:
         return ()
     try:
-        found = poll()
-        return tuple(UserMessage(item) if isinstance(item, str) else item for item in found) if found else ()
-    except Exception:
+        return checked_messages(poll() or ())
+    except BaseException as error:
+        contain(error)
         logger.exception("polling for queued messages failed; counted as none")
         return ()
 
@@ -138,8 +148,9 @@ def sorted_truncation(
 def _guard(phase: str, name: str, guardrail: Callable[[Any], object], info: Any) -> None:
     try:
         guardrail(info)
-    except Exception as error:
-        text = f'agent: {phase} guardrail "{name}": {str(error) or type(error).__name__}'
+    except BaseException as error:
+        contain(error)
+        text = f'agent: {phase} guardrail "{name}": {error_text(error)}'
         rejection = GuardrailError(text, phase, name)
         rejection.__cause__ = error
         raise RunFailed(rejection) from error
@@ -152,12 +163,13 @@ def call_hook(name: str, hook: Callable[[Any], Any], info: Any, kind: type[_Retu
         if returned is not None and not isinstance(returned, kind):
             raise TypeError(f"{name} must return None or a {kind.__name__}, not {returned!r:.80}")
         return returned
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         logger.debug("a hook failed; the run ends", exc_info=True)
         raise RunFailed(error) from error
 
 
-def _detached(error: BaseException) -> BaseException:
+def detached(error: BaseException) -> BaseException:
     """The exception without its traceback, which becomes a note.
 
     The frames of a traceback hold those that called them, and so the agent; but the result of a run, which

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from agent.cancel import CancelToken
+from agent.errors import contain
 from agent.hooks import Hooks
 from agent.loop.config import LoopConfig, Poll
 from agent.loop.hook_calls import poll_safely
@@ -39,7 +40,8 @@ class MessageQueues:
         """True when the agent's queues hold messages; takes none. Hooks cannot be asked that."""
         try:
             return self._config.has_queued_messages is not None and self._config.has_queued_messages()
-        except Exception:
+        except BaseException as error:
+            contain(error)
             logger.exception("checking for queued messages failed; counted as none")
             return False
 

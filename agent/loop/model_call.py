@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.block_summary import with_error_text
 from agent.cancel import CancelToken
-from agent.errors import ConfigurationError
+from agent.errors import ConfigurationError, contain, error_text, typed_error_text
 from agent.events import MessageEnd, MessageStart, MessageUpdate, StreamRetry
 from agent.hook_types import RequestUpdate
 from agent.hooks import Hooks
 from agent.limits import TIME_IS_UP
 from agent.loop.config import Emit, LoopConfig
 from agent.loop.history import History
+from agent.loop.hook_calls import detached
 from agent.loop.recorder import RunRecorder
-from agent.messages import AssistantMessage, Message, TextContent
+from agent.messages import AssistantMessage, Message, TextContent, ThinkingContent
 from agent.redaction import without_keys
 from agent.retry import ABORTED_TEXT
 from agent.stream import (
@@ -47,23 +48,23 @@ _CLOSED = "stream ended unexpectedly"
 class Answer:
     """A finished answer. `recorded`: its end was emitted and it is part of the messages.
 
-    One that is `awaiting_review` ended well and is recorded once the hooks accept it.
+    One that is `awaiting_review` ended well and is recorded once the hooks accept it. `has_broken_call`: a
+    call of a failed stream is incomplete. `is_paused`: the provider goes on when it gets the message back.
+    `cause` is the exception that prevented the request.
     """
 
     message: AssistantMessage
     argument_errors: Mapping[int, str] = field(default_factory=dict)
     recorded: bool = True
     awaiting_review: bool = False
+    has_broken_call: bool = False
+    is_paused: bool = False
+    cause: BaseException | None = None
 
     @property
     def has_truncated_call(self) -> bool:
-        """True for an errored answer with a call whose arguments never came."""
-        message = self.message
-        return (
-            self.recorded
-            and message.stop_reason == "error"
-            and any(not c.arguments for c in message.tool_calls)
-        )
+        """True for a failed answer with an incomplete call."""
+        return self.recorded and self.message.stop_reason == "error" and self.has_broken_call
 
     @property
     def is_empty(self) -> bool:
@@ -145,13 +146,14 @@ class ModelCaller:
             return self.build([], StreamError(ABORTED_TEXT, "aborted"), timestamp, may_be_empty)
         try:
             context, options = self._request(system_prompt, tools, request)
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             logger.exception("the request could not be prepared")
-            end = StreamError(str(error) or type(error).__name__)
+            end = StreamError(error_text(error))
             message = build_message([], end, self.model, timestamp).message
-            return Answer(with_error_text(message), {}, recorded=False)
+            return Answer(with_error_text(message), recorded=False, cause=detached(error))
         log: list[StreamEvent] = []
-        events = self._guarded(context, options)
+        events = self._open(context, options)
         try:
             end_event = self._consume(events, log)
             return self.build(log, end_event, timestamp, may_be_empty)
@@ -177,8 +179,14 @@ class ModelCaller:
             return Answer(message, built.argument_errors, recorded=False)
         if not log:
             self._recorder.emit(MessageStart(PartialMessage(log, 0)))
-        answer = Answer(message, built.argument_errors, recorded=False)
-        if self._reviewed and self.is_final(message):
+        answer = Answer(
+            message,
+            built.argument_errors,
+            recorded=False,
+            has_broken_call=built.has_broken_call,
+            is_paused=isinstance(end, StreamDone) and end.paused and message.stop_reason == "stop",
+        )
+        if self._reviewed and not answer.is_paused and self.is_final(message):
             answer.awaiting_review = True
         else:
             self.record(answer)
@@ -199,21 +207,26 @@ class ModelCaller:
         self._recorder.history.add(answer.message)
         self._recorder.emit(MessageEnd(answer.message))
 
-    def _guarded(self, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-        """The events of the stream function; an exception becomes an error event."""
+    def _open(self, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
+        """Call the stream function; an exception becomes an error event, also in `_consume`."""
         try:
-            yield from self._stream_fn(self.model, context, options)
-        except Exception as error:
-            logger.debug("the stream function raised", exc_info=True)
-            yield StreamError(str(error) or type(error).__name__)
+            return iter(self._stream_fn(self.model, context, options))
+        except BaseException as error:
+            return iter((_stream_error(error),))
 
     def _consume(
-        self, events: Iterable[StreamEvent], log: list[StreamEvent]
+        self, events: Iterator[StreamEvent], log: list[StreamEvent]
     ) -> StreamDone | StreamError | None:
         """Emit the events and append them to the log; returns the terminal one, None if there was none."""
         emit, is_cancelled = self._recorder.forward, self._cancel.is_set
         clock, run = self._config.clock, self._config.run
-        for event in events:
+        while True:
+            try:
+                event = next(events)
+            except StopIteration:
+                break
+            except BaseException as error:
+                event = _stream_error(error)
             kind = type(event)
             if is_cancelled():
                 return StreamError(ABORTED_TEXT, "aborted", getattr(event, "usage", None))
@@ -266,8 +279,9 @@ class ModelCaller:
         if config.get_api_key is not None:
             try:
                 key = config.get_api_key(self.model.provider) or key
-            except Exception as error:
-                key_error = without_keys(str(error), (key,)) or type(error).__name__
+            except BaseException as error:
+                contain(error)
+                key_error = without_keys(error_text(error), (key,))
         level = clamp_thinking_level(config.reasoning, self.model.available_thinking_levels)
         options = config.stream_options()
         options.cancel = self._cancel
@@ -301,8 +315,10 @@ def _constrain(context: AgentContext, options: StreamOptions, request: RequestUp
 
 
 def _is_empty(message: AssistantMessage) -> bool:
+    """True for an answer that ended well with nothing to read in it: no text, or thoughts alone."""
     return message.stop_reason == "stop" and all(
-        isinstance(block, TextContent) and not block.text.strip() for block in message.content
+        isinstance(block, ThinkingContent) or (isinstance(block, TextContent) and not block.text.strip())
+        for block in message.content
     )
 
 
@@ -316,7 +332,8 @@ def _logging_errors(
     def notify(attempt: int, delay: float, error_text: str) -> None:
         try:
             on_retry(attempt, delay, error_text)
-        except Exception:
+        except BaseException as error:
+            contain(error)
             logger.exception("on_retry failed")
 
     return notify
@@ -330,17 +347,26 @@ def _refresher(get_api_key: Callable[[str], str | None] | None) -> Callable[[str
     def refresh(provider: str) -> str:
         try:
             return get_api_key(provider) or ""
-        except Exception as error:  # no traceback: its text may hold a key
-            logger.error(
-                "getting a fresh API key failed: %s: %s", type(error).__name__, without_keys(str(error))
-            )
+        except BaseException as error:  # no traceback: its text may hold a key
+            contain(error)
+            logger.error("getting a fresh API key failed: %s", without_keys(typed_error_text(error)))
             return ""
 
     return refresh
 
 
+def _stream_error(error: BaseException) -> StreamError:
+    contain(error)
+    logger.debug("the stream function raised", exc_info=error)
+    return StreamError(error_text(error))
+
+
 def _close(events: Iterator[StreamEvent]) -> None:
+    """Close the iterator, if it is a generator."""
     try:
-        events.close()  # type: ignore[attr-defined]
-    except Exception:
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
+    except BaseException as error:
+        contain(error)
         logger.exception("closing the stream failed")

@@ -75,7 +75,7 @@ class Recovery:
         if follow_ups:
             return Continue(follow_ups)
         is_aborted = message.stop_reason == "aborted" or self._cancel.is_set()
-        return End("aborted" if is_aborted else "error", message.error_message)
+        return End("aborted" if is_aborted else "error", message.error_message, answer.cause)
 
     def after_truncated_call(self, message: AssistantMessage) -> Decision:
         """Inform the model that its answers broke inside a tool call, with a follow-up if one waits."""

@@ -15,11 +15,12 @@ calling thread but the tools, which have threads of their own. `emit` receives e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from agent.block_summary import with_calls_as_text
 from agent.cancel import CancelToken
-from agent.errors import NothingToContinueError
+from agent.errors import NothingToContinueError, contain, typed_error_text
 from agent.events import (
     AgentEnd,
     AgentParked,
@@ -48,10 +49,10 @@ from agent.loop.message_queues import MessageQueues
 from agent.loop.model_call import Answer, ModelCaller
 from agent.loop.recorder import RunRecorder
 from agent.loop.recovery import AUTO_RESUME_MARKER, Recovery
-from agent.loop.tool_call import Batch
+from agent.loop.tool_call import FAULT, Batch, result_message
 from agent.loop.tool_scheduler import ToolOutcome, run_calls
 from agent.loop.turn import Continue, Decision, End, Turn
-from agent.messages import Message
+from agent.messages import Message, checked_messages
 from agent.models import resolve_model
 from agent.runs import Stop, cancel_with, restore_cancel
 from agent.stream import AgentContext, StreamError, StreamFn
@@ -144,6 +145,7 @@ class _Loop:
         self.turns_at_input = 0
         self.truncated_turns = 0  # answers that were cut inside their tool calls, in a row
         self.last_stop: Stop | None = None  # set when the next answer is the last one
+        self.has_ended = False
 
     # -- the run ---------------------------------------------------------------------------------------
 
@@ -152,15 +154,33 @@ class _Loop:
         before = cancel_with(self.cancel)
         try:
             end = self._run(prompts)
+            return self._end(end)
+        except BaseException as error:  # a fault of the runtime, of `emit`, or a Ctrl-C in `agent_loop`
+            self._end_after_fault(error)
+            raise
         finally:
             self.stopwatch.stop()
             restore_cancel(before)
+            if self.cancel is not self.caller_cancel:
+                self.cancel.cancel("the run has ended")  # else it stays registered with the caller's
+
+    def _end(self, end: End) -> list[Message]:
+        self.stopwatch.stop()
         error, cause = (end.error, end.cause) if end.stop == "error" else ("", None)
         new = self.recorder.history.new
+        self.has_ended = True
         self.recorder.emit(AgentEnd(new, end.stop, error, end.pending, cause))
-        if self.cancel is not self.caller_cancel:
-            self.cancel.cancel("the run has ended")  # else it stays registered with the caller's
         return list(new)
+
+    def _end_after_fault(self, fault: BaseException) -> None:
+        """Answer the calls that have no result and end the run: the conversation stays usable."""
+        if self.has_ended:
+            return
+        for call in self.recorder.history.pending().calls:
+            with suppress(BaseException):
+                self.recorder.add_whole(result_message(call, FAULT, self.recorder.now_ms()))
+        with suppress(BaseException):
+            self._end(End("error", f"internal error: {typed_error_text(fault)}"))
 
     def _run(self, prompts: Sequence[Message]) -> End:
         try:
@@ -320,7 +340,8 @@ class _Loop:
             request = turn.retry or (update.next_request if update is not None else None)
             if request is not None:
                 self.request = request.checked(self._with_answer_tools(self.tools))
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             raise RunFailed(error) from error
         return None
 
@@ -412,7 +433,7 @@ class _Loop:
             self.limits.check_model(model)
             self.caller.model = model
         if update.messages is not None:
-            self.recorder.history.restart(update.messages)
+            self.recorder.history.restart(checked_messages(update.messages))
         if update.tools is not None:
             self.tools = unique_tools(update.tools)
 

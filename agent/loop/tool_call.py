@@ -17,10 +17,10 @@ from queue import SimpleQueue
 from typing import Any, Literal, NamedTuple
 
 from agent.cancel import CancelToken
-from agent.errors import ToolError
+from agent.errors import ToolError, contain, error_text, typed_error_text
 from agent.hooks import Hooks, ToolCallInfo, ToolResultInfo
 from agent.limits import Limits
-from agent.messages import AssistantMessage, ToolCall
+from agent.messages import AssistantMessage, ToolCall, ToolResultMessage
 from agent.runs import RunMetadata
 from agent.tools import ToolDisplayHint, ToolResult, ToolSet
 from agent.tools.execution import MessageKind, start_execution
@@ -35,6 +35,9 @@ TRUNCATED = ToolResult(
     "This call was not run: the answer reached the output limit, so its arguments may be cut off. "
     "Send the call again, with shorter arguments or in several smaller steps.",
     is_error=True,
+)
+FAULT = ToolResult(
+    "The run ended because of an internal error. The outcome of this call is unknown.", is_error=True
 )
 _DENIED = "tool call denied"
 
@@ -64,20 +67,14 @@ class PreparedCall:
     refusal: ToolResult | None = None
     denied: bool = False
     paused: bool = False
+    # Read once, when the tool is looked up.
+    display_hint: ToolDisplayHint | None = None
+    label: str = ""  # the readable name of the tool; the name of the call when there is none
+    may_run_beside_others: bool = False
+    timeout: float | None = None
 
-    @property
-    def display_hint(self) -> ToolDisplayHint | None:
-        return getattr(self.tool, "display_hint", None)
-
-    @property
-    def label(self) -> str:
-        """The readable name of the tool; its name when there is none."""
-        return str(getattr(self.tool, "label", "") or self.call.name)
-
-    @property
-    def may_run_beside_others(self) -> bool:
-        """True for a tool with `parallel=True`; never for an unknown one, nor for another truthy value."""
-        return getattr(self.tool, "parallel", False) is True
+    def __post_init__(self) -> None:
+        self.label = self.label or self.call.name
 
     @property
     def as_gated(self) -> ToolCall:
@@ -85,6 +82,13 @@ class PreparedCall:
         if self.arguments is self.call.arguments:
             return self.call
         return replace(self.call, arguments=self.arguments)
+
+
+def result_message(call: ToolCall, result: ToolResult, timestamp: int) -> ToolResultMessage:
+    """The message that answers a call."""
+    return ToolResultMessage(
+        call.id, call.name, result.content, result.is_error, result.details, result.meta, timestamp
+    )
 
 
 # -- prepare -----------------------------------------------------------------------------------------------
@@ -136,10 +140,11 @@ def _ask_gate(batch: Batch, item: PreparedCall) -> None:
             item.paused = True
         elif decision.action != "allow":
             item.denied, item.refusal = True, ToolResult(decision.reason or _DENIED, is_error=True)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         logger.exception("the before_tool hook failed for %s", call.name)
-        item.denied = True
-        item.refusal = ToolResult(f"{_DENIED}: {_error_text(error)}", is_error=True)
+        item.paused, item.denied = False, True
+        item.refusal = ToolResult(f"{_DENIED}: {typed_error_text(error)}", is_error=True)
 
 
 # -- execute -----------------------------------------------------------------------------------------------
@@ -158,8 +163,30 @@ Inbox = SimpleQueue[ToolMessage | None]
 
 
 def look_up(batch: Batch, item: PreparedCall) -> None:
-    """Find the tool, at the last moment: a call before this one may have added or removed it."""
+    """Find the tool, at the last moment: a call before this one may have added or removed it.
+
+    Refuses the call when the attributes of the tool cannot be read or used.
+    """
+    if item.refusal is not None:
+        return
     item.tool = batch.tools.get(item.call.name)
+    try:
+        item.display_hint = getattr(item.tool, "display_hint", None)
+        item.label = str(getattr(item.tool, "label", "") or item.call.name)
+        # Never an unknown tool, nor one with another truthy value.
+        item.may_run_beside_others = getattr(item.tool, "parallel", False) is True
+        item.timeout = _checked_timeout(getattr(item.tool, "timeout", None))
+    except BaseException as error:
+        contain(error)
+        logger.exception("the attributes of tool %s can't be used", item.call.name)
+        item.refusal = ToolResult(f"the tool can't be used: {typed_error_text(error)}", is_error=True)
+
+
+def _checked_timeout(timeout: Any) -> float | None:
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout == timeout
+    if timeout is None or is_number:
+        return timeout  # type: ignore[no-any-return]
+    raise TypeError(f"its timeout must be a number of seconds or None, not {timeout!r:.80}")
 
 
 def execute(batch: Batch, item: PreparedCall, inbox: Inbox) -> RunningCall | ToolResult:
@@ -174,8 +201,7 @@ def execute(batch: Batch, item: PreparedCall, inbox: Inbox) -> RunningCall | Too
         item.refusal = ToolResult(text, is_error=True)
         return item.refusal
     try:
-        timeout = batch.limits.timeout_of(getattr(item.tool, "timeout", None))
-        return RunningCall(item, timeout, batch.cancel, batch.run, inbox)
+        return RunningCall(item, batch.limits.timeout_of(item.timeout), batch.cancel, batch.run, inbox)
     except RuntimeError as error:  # the system gives out no more threads
         return ToolResult(f"the tool could not be started: {error}", is_error=True)
 
@@ -284,9 +310,9 @@ class RunningCall:
         if self._stopping == "aborted":
             return ABORTED
         if isinstance(error, ToolError):
-            return ToolResult(str(error), is_error=True)
+            return ToolResult(error_text(error), is_error=True)
         logger.info("tool %s failed", self.item.call.name, exc_info=error)
-        return ToolResult(_error_text(error), is_error=True)
+        return ToolResult(typed_error_text(error), is_error=True)
 
 
 # -- settle ------------------------------------------------------------------------------------------------
@@ -298,27 +324,22 @@ def settle(batch: Batch, item: PreparedCall, result: ToolResult) -> ToolResult:
     is_shown = item.refusal is None or (item.denied and batch.hooks.after_tool_sees_denied)
     if hook is None or not is_shown or result is ABORTED:
         return result
-    info = ToolResultInfo(
-        item.call.id,
-        item.call.name,
-        copy.deepcopy(item.arguments),  # the hook may change them; the events keep these
-        batch.turn,
-        item.index,
-        len(batch.calls),
-        batch.run,
-        result,
-        batch.cancel,
-        item.denied,
-    )
     try:
+        info = ToolResultInfo(
+            item.call.id,
+            item.call.name,
+            copy.deepcopy(item.arguments),  # the hook may change them; the events keep these
+            batch.turn,
+            item.index,
+            len(batch.calls),
+            batch.run,
+            result,
+            batch.cancel,
+            item.denied,
+        )
         override = hook(info)
         return result if override is None else override.apply(result)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         logger.exception("the after_tool hook failed for %s", item.call.name)
-        return ToolResult(f"the after_tool hook failed: {_error_text(error)}", is_error=True)
-
-
-def _error_text(error: BaseException) -> str:
-    """Type and text of an exception, for a model: no traceback."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return ToolResult(f"the after_tool hook failed: {typed_error_text(error)}", is_error=True)

@@ -8,6 +8,7 @@ when it ends; its result enters the conversation after the results of all calls 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty
 
@@ -15,6 +16,7 @@ from agent.cancel import CancelToken
 from agent.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
 from agent.loop.recorder import RunRecorder
 from agent.loop.tool_call import (
+    FAULT,
     Batch,
     Inbox,
     PreparedCall,
@@ -23,6 +25,7 @@ from agent.loop.tool_call import (
     execute,
     look_up,
     prepare,
+    result_message,
     settle,
 )
 from agent.messages import AssistantMessage, ToolCall, ToolResultMessage
@@ -98,11 +101,12 @@ def _run(
             scheduler.start(item)
         while scheduler.running:
             scheduler.finish_next()
+    except BaseException:
+        scheduler.abandon(prepared)
+        raise
     finally:
         if recorder.relay is not None:
             recorder.relay.on_pending(None)
-        for running in scheduler.running:  # only after an exception
-            running.detach()
     return scheduler.results, bool(scheduler.results) and scheduler.terminate
 
 
@@ -147,6 +151,18 @@ class _Scheduler:
         self.running.remove(running)
         self._finish(running.item, result)
 
+    def abandon(self, prepared: Sequence[PreparedCall]) -> None:
+        """After a fault of the runtime: detach what runs, and answer each call that has no result."""
+        for running in self.running:
+            running.detach()
+            with suppress(BaseException):
+                self._emit_end(running.item, FAULT)
+        for item in prepared:
+            if item.index >= self._next_index and item.index not in self._out_of_order:
+                self._out_of_order[item.index] = self._message(item, FAULT)
+        with suppress(BaseException):
+            self._add_in_order()
+
     def wake(self) -> None:
         """Emit the events that wait. May be called from any thread."""
         self._inbox.put(None)
@@ -175,20 +191,21 @@ class _Scheduler:
 
     def _finish(self, item: PreparedCall, result: ToolResult) -> None:
         result = settle(self._batch, item, result)
-        call = item.call
         self.terminate = self.terminate and result.terminate and not result.is_error
+        self._emit_end(item, result)
+        self._out_of_order[item.index] = self._message(item, result)
+        self._add_in_order()
+
+    def _emit_end(self, item: PreparedCall, result: ToolResult) -> None:
+        call = item.call
         self._recorder.emit(
             ToolExecutionEnd(call.id, call.name, result, result.is_error, item.display_hint, item.label)
         )
-        self._out_of_order[item.index] = ToolResultMessage(
-            call.id,
-            call.name,
-            result.content,
-            result.is_error,
-            result.details,
-            result.meta,
-            self._recorder.now_ms(),
-        )
+
+    def _message(self, item: PreparedCall, result: ToolResult) -> ToolResultMessage:
+        return result_message(item.call, result, self._recorder.now_ms())
+
+    def _add_in_order(self) -> None:
         while (message := self._out_of_order.pop(self._next_index, None)) is not None:
             self._recorder.add_whole(message)
             self.results.append(message)

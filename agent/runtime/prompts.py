@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.errors import ConfigurationError
-from agent.messages import ImageContent, Message, TextContent, UserBlock, UserMessage
+from agent.messages import ImageContent, Message, TextContent, UserBlock, UserMessage, checked_message
 
 Prompt = str | Message | Sequence[str | Message]
 
@@ -28,13 +28,13 @@ def as_message(message: Any) -> Message:
     A blank one is refused too: providers reject empty messages, so it would be left out of the request, and
     the model would answer the message before it once more.
     """
-    if isinstance(message, str):
-        message = UserMessage(message)
-    if not hasattr(message, "role"):
-        raise ConfigurationError(f"a message must be text or a message object, not {type(message).__name__}")
-    if isinstance(message, UserMessage) and _is_blank(message.content):
+    try:
+        checked = checked_message(message)
+    except TypeError as error:
+        raise ConfigurationError(str(error)) from None
+    if isinstance(checked, UserMessage) and _is_blank(checked.content):
         raise ConfigurationError("the message is blank: it has no text and no image for the model to read")
-    return message  # type: ignore[no-any-return]
+    return checked
 
 
 def _is_blank(content: str | Sequence[UserBlock]) -> bool:

@@ -65,7 +65,12 @@ class ToolContext:
             self._on_update(to_result(partial))
 
     def add_usage(self, usage: Usage) -> None:
-        """Add what the tool itself spent on models to the usage of the run, which counts for its limits."""
+        """Add what the tool itself spent on models to the usage of the run, which counts for its limits.
+
+        Raises TypeError for anything but a `Usage`, such as the usage object of another SDK.
+        """
+        if not isinstance(usage, Usage):
+            raise TypeError(f"add_usage takes an agent.Usage, not {type(usage).__name__}")
         if self._on_usage is not None:
             self._on_usage(usage)
 

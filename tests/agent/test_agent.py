@@ -799,17 +799,21 @@ def test_aborting_an_idle_agent_does_nothing() -> None:
 
 
 def test_a_fault_of_the_runtime_ends_the_run_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    faults = iter((SystemExit("no hook may do this"),))
+    """FR-3: the calls of that run have results, so that the agent can be used again."""
+    faults = iter((SystemExit("a fault"),))
 
-    def broken(messages: list[Message]) -> None:
-        for fault in faults:
-            raise fault
+    class Faulty(ToolSet):
+        def get(self, name: str) -> None:
+            for fault in faults:
+                raise fault
 
-    with Made("one", transform_context=broken) as made:
+    calls = [tool_call("any", id="c1"), tool_call("any", id="c2")]
+    with Made(calls, "one", tools=Faulty()) as made:
         with caplog.at_level(logging.CRITICAL, "agent"), pytest.raises(RunError, match="internal error"):
             made.agent.run("hi")
-        assert made.story == "agent_start turn_start ms:hi me:hi agent_end[hi]"
+        assert made.story.endswith("me:A ms:T me:T ms:T me:T agent_end[hi,A,T,T]")
         assert made.agent.state.error.startswith("internal error: SystemExit")
+        assert_well_formed(made.agent.state.messages)
         assert made.agent.run("again").text == "one"
 
 

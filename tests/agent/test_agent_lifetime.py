@@ -23,6 +23,7 @@ from agent.events import Event
 from agent.hooks import Hooks
 from agent.stream import AgentContext, StreamDone, StreamOptions, StreamStart, TextDelta
 from agent.testing import ScriptedModel, error, tool_call
+from agent.tools import ToolSet
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,11 +98,12 @@ def test_an_agent_is_collected_after_a_run_that_failed() -> None:
 
 
 def test_an_agent_is_collected_after_a_run_that_raised() -> None:
-    def crash(messages: object) -> None:
-        raise SystemExit
+    class Faulty(ToolSet):
+        def get(self, name: str) -> None:
+            raise SystemExit
 
     def made() -> Agent:
-        agent = agent_of(transform_context=crash)
+        agent = agent_of([tool_call("any")], tools=Faulty())
         with pytest.raises(RunError, match="internal error"):
             agent.run("hi")
         return agent

@@ -31,6 +31,7 @@ from agent.messages import (
     message_to_json,
     now_ms,
     render_meta,
+    usage_from_json,
 )
 from agent.usage import Cost, Usage
 
@@ -465,3 +466,13 @@ def test_meta_is_shown_as_sorted_lines_the_same_each_time() -> None:
 def test_a_model_is_shown_everything_but_custom_messages() -> None:
     user, custom, failed = UserMessage("x"), CustomMessage("k"), AssistantMessage("", stop_reason="error")
     assert default_convert_to_llm([user, custom, failed]) == [user, failed]
+
+
+@pytest.mark.parametrize("usage", ["x", [], 5])
+def test_usage_that_is_no_object_is_a_value_error(usage: Any) -> None:
+    """FR-16"""
+    with pytest.raises(ValueError, match="usage"):
+        usage_from_json(usage)
+    answer = message_to_json(AssistantMessage("x")) | {"usage": usage}
+    with pytest.raises(ValueError, match="usage"):
+        message_from_json(answer)

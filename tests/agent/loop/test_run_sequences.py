@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.runs import NO_WAITS, play, story, text_of
+from support.runs import NO_WAITS, labels, play, story, text_of
 
 from agent import tool
 from agent.cancel import CancelToken
@@ -16,7 +16,16 @@ from agent.loop import AUTO_RESUME_MARKER, LoopConfig, agent_loop
 from agent.messages import AssistantMessage, CustomMessage, TextContent, ToolCall, UserMessage
 from agent.retry import RetryPolicy
 from agent.runtime.inbox import Inbox
-from agent.stream import AgentContext, StreamDone, StreamError, StreamStart, TextDelta, ToolCallStart
+from agent.stream import (
+    AgentContext,
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from agent.testing import ScriptedModel, done, error, text, thinking, tool_call
 from agent.tools import AgentTool, ToolResult
 
@@ -371,7 +380,41 @@ def test_an_answer_that_broke_inside_a_call_is_asked_again() -> None:
     assert retry.error_message == "400 cut"
 
 
-def test_a_model_that_keeps_breaking_inside_a_call_is_told() -> None:
+WHOLE = [ToolCallStart(0, "c0", "echo"), ToolCallDelta(0, '{"word": "x"}'), ToolCallEnd(0)]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [ToolCallStart(0, "c1", "echo"), ToolCallDelta(0, '{"word": "a')],
+        [ToolCallStart(0, "c1", "echo"), ToolCallDelta(0, '{"word": "a'), ToolCallEnd(0)],
+        [ToolCallStart(0, "c1", "echo"), ToolCallDelta(0, '{"word": "a"}')],
+        [ToolCallStart(0, "c1", "echo"), ToolCallDelta(0, '["word"]'), ToolCallEnd(0)],
+        [*WHOLE, ToolCallStart(1, "c1", "echo"), ToolCallDelta(1, '{"word": "a')],
+        [*WHOLE, ToolCallStart(1, "c1", "echo"), ToolCallDelta(1, '{"word": "a"}')],
+        [TextDelta(0, "I will"), ToolCallStart(1, "c1", "echo"), ToolCallDelta(1, '{"wo')],
+    ],
+)
+@pytest.mark.parametrize("failure", ["overloaded_error: Overloaded", RESET, "unexpected EOF", "400 cut"])
+def test_an_incomplete_call_of_a_broken_stream_is_asked_for_again_and_never_run(
+    pieces: list[Any], failure: str
+) -> None:
+    """FS-W1"""
+    broken = [StreamStart(), *pieces, StreamError(failure)]
+    played = play(broken, broken, broken, "fine", tools=[echo])
+    assert [e.attempt for e in played.events if isinstance(e, StreamRetry)] == [1, 2, 3]
+    assert not any(isinstance(e, (AutoResume, ToolExecutionStart)) for e in played.events)
+    assert played.sent() == ["hi"] * 4
+    assert labels(played.new) == "hi,A"
+
+
+def test_a_broken_stream_whose_calls_are_complete_is_resumed_without_them() -> None:
+    played = play([StreamStart(), TextDelta(1, "half"), *WHOLE, StreamError(RESET)], "fine", tools=[echo])
+    assert not any(isinstance(e, (StreamRetry, ToolExecutionStart)) for e in played.events)
+    assert played.sent() == ["hi", f"hi,A,{AUTO_RESUME_MARKER}"]
+
+
+def test_a_model_that_keeps_breaking_inside_a_call_is_informed() -> None:
     played = play(CUT, CUT, CUT, CUT)
     again = "".join(f"stream_retry({n}) ms:A upd me:A! " for n in (1, 2, 3))
     assert played.story == f"{HI} ms:A upd me:A! {again}ms:NOTE me:NOTE turn_end[NOTE] agent_end[hi,NOTE]"
@@ -555,8 +598,11 @@ def test_an_empty_answer_is_asked_again_also_where_no_waits_are_set() -> None:
     assert play("", "", "fine", retry=RetryPolicy((), (), ())).end.stop == "end_turn"
 
 
-def test_thinking_alone_is_no_empty_answer() -> None:
-    assert play([thinking("hmm")]).model.calls == 1
+def test_thinking_alone_is_an_empty_answer() -> None:
+    """FR-23"""
+    played = play([thinking("hmm")], "fine")
+    assert played.sent() == ["hi", "hi"]
+    assert played.end.stop == "end_turn"
 
 
 def test_an_abort_while_waiting_to_ask_an_empty_answer_again_ends_in_an_aborted_answer() -> None:

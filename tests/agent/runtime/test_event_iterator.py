@@ -17,6 +17,7 @@ from agent.events import AgentEnd, Event
 from agent.runtime.active_run import ActiveRun
 from agent.stream import AgentContext, StreamDone, StreamOptions, TextDelta
 from agent.testing import ScriptedModel, error, tool_call
+from agent.tools import ToolSet
 
 
 @tool
@@ -245,10 +246,11 @@ def test_a_stream_ends_when_the_agent_is_closed_before_its_run_began() -> None:
 
 
 def test_a_stream_ends_when_the_loop_has_a_fault() -> None:
-    def crash(messages: object) -> None:
-        raise SystemExit
+    class Faulty(ToolSet):
+        def get(self, name: str) -> None:
+            raise SystemExit
 
-    with agent_of(transform_context=crash) as agent:
+    with agent_of([tool_call("any")], tools=Faulty()) as agent:
         end = list(agent.stream("hi"))[-1]
         assert isinstance(end, AgentEnd)
         assert end.error.startswith("internal error")
