@@ -61,10 +61,12 @@ _HARMLESS_VARIABLES = re.compile(
 _RISKY_VARIABLES = re.compile(
     r"(LD|DYLD|BASH|GIT|SSH|PYTHON|PERL|RUBY|NODE|NPM|npm|JAVA|CARGO|RUST|GO|PIP|UV|XDG|LESS|MAKE|PYTEST|CMAKE)\w*|"
     r"\w*(PATH|HOME|DIR|PAGER|EDITOR|VISUAL|SHELL|ENV|IFS|OPTS|OPTIONS|FLAGS|CONFIG|PRELOAD|COMMAND|WRAPPER|CMD|"
-    r"PROGRAM|ASKPASS|BROWSER|CC|CXX|AR|AS|FC|RC|LIBS?|FILE|PROXY|proxy|CPP|PS4|PROMPT|_CLI)"
+    r"PROGRAM|ASKPASS|BROWSER|CONF|ENGINES?|MODULES?|TERMINFO|TERMCAP|STARTUP|HOOKS?|INIT|PROFILE|RSH|SSH|CORRECT|NODE|CC|CXX|AR|AS|FC|RC|LIBS?|FILE|PROXY|proxy|CPP|PS4|PROMPT|_CLI)"
 )
 _HARMLESS_VALUE = re.compile(r"[\w.,:+@-]*", re.ASCII)
 _SWITCH = re.compile(r"\d+(\.\d+)?|true|false|yes|no|on|off|", re.IGNORECASE | re.ASCII)
+
+_PARENT = re.compile(r"(?:^|[/=:])\.\.(?:/|$)")
 
 Match = Literal["yes", "maybe", "no"]
 
@@ -128,7 +130,9 @@ class CommandPattern:
                 if pattern == WILD:
                     if at not in risky:
                         following.add(state)
-                elif _word_matches(pattern, word) and (at not in risky or _names_option(pattern, word)):
+                elif _allowed_word_matches(pattern, word) and (
+                    at not in risky or _names_option(pattern, word)
+                ):
                     following.add(state + 1)
             states = self._closure(following, self.words)
             if not states:
@@ -261,6 +265,13 @@ def _word_matches(pattern: str, word: str) -> bool:
             return False
         at += len(part)
     return True
+
+
+def _allowed_word_matches(pattern: str, word: str) -> bool:
+    """Match a word for a rule that allows: a star inside a word does not lead to a folder above."""
+    if WILD in pattern and _PARENT.search(word) and not _PARENT.search(pattern):
+        return False
+    return _word_matches(pattern, word)
 
 
 def _program_matches(pattern: str, word: str) -> bool:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 from agent.cli.permissions.rules import VERDICTS, Rule, parse_rule, runs_commands
 from agent.cli.setup.config_folder import config_folder
@@ -92,7 +92,7 @@ def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> P
     return path
 
 
-def _table(path: Path) -> dict[str, Any]:
+def _table(path: Path) -> dict[str, object]:
     content = read_toml(path)
     _check_keys(path, "the file", content, ("permissions",))
     permissions = content.get("permissions", {})
@@ -102,7 +102,7 @@ def _table(path: Path) -> dict[str, Any]:
     return permissions
 
 
-def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_keys(path: Path, where: str, table: Mapping[str, object], known: Sequence[str]) -> None:
     """Refuse keys that have no meaning: a rule under a misspelt one would have no effect."""
     unknown = sorted(set(table) - set(known))
     if not unknown:
@@ -119,7 +119,7 @@ def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: Sequenc
     raise ConfigurationError(f"{path}: {where} has no {names}; {hint}")
 
 
-def _rules(table: Mapping[str, Any], *, base: str, is_project: bool, source: str) -> list[Rule]:
+def _rules(table: Mapping[str, object], *, base: str, is_project: bool, source: str) -> list[Rule]:
     return [
         parse_rule(verdict, text, base=base, is_project=is_project, source=source)
         for verdict in VERDICTS
@@ -127,18 +127,18 @@ def _rules(table: Mapping[str, Any], *, base: str, is_project: bool, source: str
     ]
 
 
-def _strings(table: Mapping[str, Any], key: str, source: object) -> list[str]:
+def _strings(table: Mapping[str, object], key: str, source: object) -> list[str]:
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ConfigurationError(f"{source}: {key} must be a list of texts")
     return value
 
 
-def _mode(table: Mapping[str, Any], source: object) -> Mode | None:
+def _mode(table: Mapping[str, object], source: object) -> Mode | None:
     mode = table.get("approve")
     if mode is not None and mode not in MODES:
         raise ConfigurationError(f"{source}: approve must be one of {', '.join(MODES)}, not {mode!r}")
-    return cast("Mode | None", mode)
+    return mode
 
 
 def _project_file(cwd: str) -> Path | None:
@@ -166,7 +166,7 @@ def _untrusted_note(path: Path, folder: Path) -> str:
     )
 
 
-def _trusted_folders(table: Mapping[str, Any], source: Path) -> list[str]:
+def _trusted_folders(table: Mapping[str, object], source: Path) -> list[str]:
     """The entries of `trust`; one that is not absolute would depend on the folder the command starts in."""
     folders = [os.path.expanduser(entry) for entry in _strings(table, "trust", source)]
     for folder in folders:

@@ -13,18 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.cancel import CancelToken
+from agent.cli.options import RunOptions
 from agent.cli.permissions.files import ANSWERS_FILE, MODES, Mode, Settings, load_settings, save_answer
+from agent.cli.permissions.judging import Judgement, judge, narrowest_rules
 from agent.cli.permissions.paths_of_call import PathUse
 from agent.cli.permissions.planned_change import Change, planned_change
-from agent.cli.permissions.rules import (
-    KNOWN_TOOLS,
-    Call,
-    Judgement,
-    judge,
-    narrowest_rules,
-    parse_rule,
-    runs_commands,
-)
+from agent.cli.permissions.rules import KNOWN_TOOLS, Call, parse_rule, runs_commands
 from agent.cli.permissions.self_grant import ProtectedFiles
 from agent.hook_types import ToolCallInfo, ToolDecision
 
@@ -193,7 +187,7 @@ class Permissions:
 
 
 def permissions_for(
-    options: Any,
+    options: RunOptions,
     environ: Mapping[str, str],
     *,
     default: Mode = "auto",

@@ -32,7 +32,7 @@ class PathUse(NamedTuple):
     is_written: bool
 
 
-def paths_of_call(tool: str, arguments: Mapping[str, Any], cwd: str) -> tuple[PathUse, ...]:
+def paths_of_call(tool: str, arguments: Mapping[str, object], cwd: str) -> tuple[PathUse, ...]:
     """The paths that a call would use; for a call that the tool refuses, those that it names."""
     from agent_tools.tool import ToolFailure
 
@@ -64,7 +64,7 @@ def _file_tool(name: str, cwd: str) -> Tool[Any]:
     return tool
 
 
-def _named(arguments: Mapping[str, Any], cwd: str) -> tuple[PathUse, ...]:
+def _named(arguments: Mapping[str, object], cwd: str) -> tuple[PathUse, ...]:
     named = [value for key, value in arguments.items() if key.lower().replace("-", "_") in _ARGUMENTS]
     uses = []
     for path in map(str, named):

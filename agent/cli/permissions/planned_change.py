@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from agent.cli.permissions.paths_of_call import paths_of_call
 
@@ -30,7 +29,7 @@ class Change:
         return self.problem or generate_diff(self.old or "", self.new).text
 
 
-def planned_change(tool: str, arguments: Mapping[str, Any], cwd: str) -> Change | None:
+def planned_change(tool: str, arguments: Mapping[str, object], cwd: str) -> Change | None:
     """The change that a call would make; None for other tools. Bad arguments give a `problem`."""
     if tool not in ("edit", "write"):
         return None
@@ -42,7 +41,7 @@ def planned_change(tool: str, arguments: Mapping[str, Any], cwd: str) -> Change 
         return Change(str(arguments.get("path", "")), problem=str(error))
 
 
-def _edit(arguments: Mapping[str, Any], cwd: str) -> Change:
+def _edit(arguments: Mapping[str, object], cwd: str) -> Change:
     from agent_tools.edit import prepare_edit
     from agent_tools.editing.replacement import EditArguments
     from agent_tools.tool import Context
@@ -53,13 +52,13 @@ def _edit(arguments: Mapping[str, Any], cwd: str) -> Change:
     return Change(path, edited.before, edited.after)
 
 
-def _path(tool: str, arguments: Mapping[str, Any], cwd: str) -> str:
+def _path(tool: str, arguments: Mapping[str, object], cwd: str) -> str:
     """The file that the tool itself would take."""
     uses = paths_of_call(tool, arguments, cwd)
     return uses[0].path if uses else ""
 
 
-def _write(arguments: Mapping[str, Any], cwd: str) -> Change:
+def _write(arguments: Mapping[str, object], cwd: str) -> Change:
     from agent_tools.files.atomic_write import open_regular
     from agent_tools.files.encoding import decode
 

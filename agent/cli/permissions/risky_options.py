@@ -147,8 +147,6 @@ _ALIASES = {
     "fdfind": "fd",
     "gfind": "find",
     "gsort": "sort",
-    "gtar": "tar",
-    "bsdtar": "tar",
     "gmake": "make",
     "pnpm": "npm",
     "yarn": "npm",
@@ -192,7 +190,8 @@ def _find(words: Sequence[str], start: int) -> Iterator[int]:
     """Look through the command at `start`, and the ones that wrappers run."""
     while start < len(words):
         command = words[start:]
-        name = re.sub(r"^(python|pypy)[\d.]*$", "python", program_name(words[start]))
+        name = re.sub(r"^(?:python|pypy)[\d.]*$", "python", program_name(words[start]))
+        name = re.sub(r"^(?:gtar|bsdtar)$", "tar", name)
         for at in _of_program(name, command):
             yield start + at
         if not is_wrapper(command):
@@ -207,6 +206,8 @@ def _find(words: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _of_program(name: str, words: Sequence[str]) -> Iterator[int]:
+    if name == "python" and words[1:2] == ("-m",) and len(words) > 2:
+        yield from (at + 2 for at in _of_program(program_name(words[2]), words[2:]))
     if name in ("test", "["):
         yield from (at for at, word in enumerate(words) if word in ("-v", "-R"))
     elif name == "sed":
@@ -226,8 +227,10 @@ def _of_table(name: str, risky: Risky, words: Sequence[str]) -> Iterator[int]:
     before_subcommand = name == "git"
     for at, word in enumerate(words[1:], 1):
         before_subcommand = before_subcommand and word != subcommand
-        if risky.every_word or (before_subcommand and word.startswith("-c")):
+        if risky.every_word or (before_subcommand and word.startswith(("-c", "-C"))):
             yield at
+        elif name == "tar" and at == 1 and not word.startswith("-") and set(word) & set(letters):
+            yield at  # the old notation of options: tar xIf
         elif EXPANSIONS.match(word) and word[1:2] in "$*?[" and subcommand not in _GIT_PLAIN:
             yield at  # it may expand to an option
         elif _is_risky(risky, letters, without_markers(word), is_git=name == "git"):

@@ -85,6 +85,19 @@ _RUNNERS = frozenset(
     "vagrant uv uvx npx bunx pipx poetry pipenv hatch pdm rye conda mamba nix nix-shell mise asdf "
     "coproc mapfile readarray op dotenv numactl".split()
 )
+# Programs that run a command in some of their forms: the subcommand, and the operands before the command.
+_FORM_LIST: tuple[tuple[str, dict[tuple[str, ...], int]], ...] = (
+    ("uv poetry pipenv hatch pdm rye pipx conda mamba", {("run",): 0}),
+    ("npx bunx uvx fakeroot strace ltrace watch pkexec", {(): 0}),
+    ("ssh flock firejail", {(): 1}),
+    (
+        "docker podman nerdctl",
+        {("exec",): 1, ("run",): 1, ("compose", "exec"): 1, ("compose", "run"): 1, ("container", "exec"): 1},
+    ),
+    ("kubectl oc direnv", {("exec",): 1}),
+)
+_FORMS = {name: forms for names, forms in _FORM_LIST for name in names.split()}
+_FORM_FLAGS = frozenset(("-i", "-t", "-it", "-ti", "-T", "-d", "--rm", "--", "-q", "-f"))
 _FIND = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 # Programs that take shell text as an argument, wherever it stands.
 _TEXT_RUNNERS = frozenset(
@@ -135,7 +148,10 @@ def program_name(word: str) -> str:
 
 def wrapped_at(words: Sequence[str]) -> int | None:
     """The index of the command that a wrapper runs, `len(words)` for none; None when it is not certain."""
-    wrapper = _WRAPPERS.get(program_name(words[0]))
+    name = program_name(words[0])
+    if name in _FORMS:
+        return _form_at(_FORMS[name], words)
+    wrapper = _WRAPPERS.get(name)
     if wrapper is None:
         return None
     at, operands = 1, wrapper.operands
@@ -179,7 +195,29 @@ def _option_length(word: str, wrapper: Wrapper) -> int | None:
 def is_wrapper(words: Sequence[str]) -> bool:
     """True for programs that run a command given by their arguments."""
     name = program_name(words[0])
+    if name in _FORMS and () not in _FORMS[name] and len(words) > 1 and not words[1].startswith("-"):
+        first = without_markers(words[1])
+        return EXPANSIONS.search(words[1]) is not None or any(form[0] == first for form in _FORMS[name])
     return name in _WRAPPERS or name in _RUNNERS
+
+
+def _form_at(forms: dict[tuple[str, ...], int], words: Sequence[str]) -> int | None:
+    for form, operands in forms.items():
+        at = len(form) + 1
+        if tuple(words[1:at]) != form:
+            continue
+        while operands >= 0 and at < len(words):
+            if words[at] in _FORM_FLAGS:
+                at += 1
+            elif words[at].startswith("-") or EXPANSIONS.match(words[at]):
+                return None
+            elif operands == 0:
+                return at
+            else:
+                operands -= 1
+                at += 1
+        return len(words)
+    return None
 
 
 def _add(words: Sequence[str], effects: Effects, depth: int) -> None:

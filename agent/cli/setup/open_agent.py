@@ -42,7 +42,7 @@ def open_agent(
     permissions = permissions_for(options, os.environ, default=default_mode, ask=ask, notify=notify)
     tools = choose_tools(options.cwd, options.tools, options.pass_env, is_confined=options.sandbox)
     if permissions is not None:
-        tools = [_without_hidden_files(tool, options.cwd, permissions) for tool in tools]
+        tools = [_without_hidden_files(tool, options, permissions) for tool in tools]
     name = choose_name(options.model, os.environ)
     if name is None:
         raise ConfigurationError(no_model_text())
@@ -76,20 +76,22 @@ def _context_files(options: RunOptions, notify: Notify) -> list[tuple[str, str]]
     return [(file.path, prompt_text(file)) for file in files]
 
 
-def _without_hidden_files(tool: Tool[Any], cwd: str, permissions: Permissions) -> Tool[Any]:
-    """The same tool, for searches one that leaves out the files that rules hide."""
+def _without_hidden_files(tool: Tool[Any], options: RunOptions, permissions: Permissions) -> Tool[Any]:
+    """The same tool; for a search, one that leaves out the files that rules hide."""
     from agent_tools.find import find_tool
     from agent_tools.grep import grep_tool
     from agent_tools.ls import ls_tool
 
     exclude = permissions.exclude_for(tool.name)
+    if exclude is None:
+        return tool
     match tool.name:
-        case "grep" if exclude is not None:
-            return grep_tool(cwd, exclude=exclude)
-        case "find" if exclude is not None:
-            return find_tool(cwd, exclude=exclude)
-        case "ls" if exclude is not None:
-            return ls_tool(cwd, exclude=exclude)
+        case "grep":
+            return grep_tool(options.cwd, confine=options.sandbox, exclude=exclude)
+        case "find":
+            return find_tool(options.cwd, confine=options.sandbox, exclude=exclude)
+        case "ls":
+            return ls_tool(options.cwd, confine=options.sandbox, exclude=exclude)
     return tool
 
 

@@ -42,6 +42,8 @@ def _read_corpus() -> list[Case]:
         elif head in _VERDICTS and in_commands:
             command = rest.replace("⏎", "\n")
             cases.append(Case(section, mode, tuple(rules), command, head))  # type: ignore[arg-type]
+        elif head.endswith("-path"):
+            rules.append((head.removesuffix("-path"), f"*({rest})"))
         elif head in _VERDICTS:
             rules.append((head, rest if rest == "bash" else f"bash({rest})"))
         else:

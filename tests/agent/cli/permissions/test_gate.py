@@ -359,6 +359,22 @@ def test_the_command_hides_denied_files_from_searches(sse_server: SseServer, tmp
     assert "left out" in result
 
 
+def test_searches_that_leave_files_out_stay_confined(sse_server: SseServer, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "outside.txt").write_text("SECRET\n")
+    (tmp_path / "project" / ".steady-agent.toml").write_text('[permissions]\ndeny = ["*(.env)"]\n')
+    for tool in ("grep", "find", "ls"):
+        sse_server.play(*call_chunks(tool, {"pattern": "S", "path": ".."}))
+    sse_server.play(*text_chunks("done"))
+    command = arguments(
+        sse_server.url, "--sandbox", "--tools", "grep,find,ls", "--cwd", str(tmp_path / "project")
+    )
+    run_command([*command, "-p", "x"])
+    results = [m["content"] for m in sse_server.requests[3].json["messages"] if m["role"] == "tool"]
+    assert len(results) == 3
+    assert not any("SECRET" in text or "outside.txt" in text for text in results)
+
+
 # -- between the question and the call -------------------------------------------------------------------
 
 
