@@ -17,8 +17,6 @@ from support.command import ROOT, call_chunks, chunk, environment, text_chunks
 from support.interactive import Interactive
 from support.sse_server import SseServer, hang, wait_for
 
-from agent.cli.tui.commands import meant_command
-
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 
 ENTER, ESC, ALT_ENTER, CTRL_C, CTRL_D, CTRL_J = "\r", "\x1b", "\x1b\r", "\x03", "\x04", "\n"
@@ -299,23 +297,6 @@ def test_a_misspelt_command_is_reported_and_not_sent_to_the_model(
     agent.type("/usr/bin" + ENTER)
     agent.wait_for(r"A folder\.")
     assert _prompts(sse_server) == ["/usr/bin"]
-
-
-@pytest.mark.parametrize(
-    ("line", "meant"),
-    [
-        ("/modl", "/model"),
-        ("/Help", "/help"),
-        ("/exit", "/quit"),
-        ("/thikning ", "/thinking"),
-        ("/xyz", None),
-        ("/tmp", None),
-        ("/modl of the car", None),
-        ("modl", None),
-    ],
-)
-def test_only_a_single_word_near_a_command_is_a_misspelling(line: str, meant: str | None) -> None:
-    assert meant_command(line) == meant
 
 
 def test_a_level_that_the_model_has_not_is_explained(sse_server: SseServer, tmp_path: Path) -> None:
