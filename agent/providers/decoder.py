@@ -14,6 +14,7 @@ import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from agent.partial_json import parse_arguments
@@ -128,6 +129,7 @@ class Decoder(ABC):
         self._continued = False  # content came after the latest stop reason
         self._usage: dict[str, Any] | None = None
         self._next_index = 0
+        self._half: TextDelta | ThinkingDelta | ToolCallDelta | None = None  # the first of a surrogate pair
         self._calls_by_id: dict[str, OpenCall] = {}  # by the id on the wire
         self._held_calls: list[OpenCall] = []
         # The open block of formats that do not number theirs: "text", "thinking", or "" for none.
@@ -172,14 +174,16 @@ class Decoder(ABC):
         A `ProviderError` raised by `payloads` becomes the last event, unless the stop reason had come.
         """
         feed = self.feed
+        has_half = False
         try:
             for payload in payloads:
                 try:
                     event, length = _parse(payload)  # type: ignore[arg-type]
                     if length != len(payload):
                         raise ValueError
+                    may_be_half = "\\u" in payload
                 except (ValueError, TypeError, RecursionError):
-                    event = _parse_odd(payload)
+                    event, may_be_half = _parse_odd(payload), True
                     if event is None and self.has_done_mark and _is_done_mark(payload):
                         self.is_done = True
                         break
@@ -187,6 +191,9 @@ class Decoder(ABC):
                     events = feed(event)
                     if self.stop_word:
                         self._after_stop(events)
+                    if may_be_half or has_half:
+                        events = self._whole_characters(events)
+                        has_half = self._half is not None
                     yield from events
                 elif type(event) is list:  # a server that does not stream sends all events in one list
                     for item in event:
@@ -204,8 +211,33 @@ class Decoder(ABC):
         else:
             yield from self._end(self._stop_event(), whole=True)
 
+    def _whole_characters(self, events: Iterable[StreamEvent]) -> list[StreamEvent]:
+        """The events with the surrogate pairs joined that a server sent in two deltas.
+
+        Half a pair can be neither printed nor written to a file.
+        """
+        found: list[StreamEvent] = []
+        for event in events:
+            half, self._half = self._half, None
+            kind = type(event)
+            if kind is not TextDelta and kind is not ThinkingDelta and kind is not ToolCallDelta:
+                found += [event] if half is None else [half, event]
+                continue
+            assert isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta)
+            if half is not None and type(half) is kind and half.index == event.index:
+                pair = (half.delta + event.delta[:1]).encode("utf-16-le", "surrogatepass")
+                event.delta = pair.decode("utf-16-le", "surrogatepass") + event.delta[1:]
+            elif half is not None:
+                found.append(half)
+            if event.delta and "\ud800" <= event.delta[-1] <= "\udbff":
+                self._half = replace(event, delta=event.delta[-1])
+                event.delta = event.delta[:-1]
+            if event.delta:
+                found.append(event)
+        return found
+
     def _end(self, last: StreamDone | StreamError, whole: bool) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
+        events: list[StreamEvent] = [] if self._half is None else [self._half]
         self.close_blocks(events, whole)
         if self.citations and self._latest_text >= 0:  # they came after the end of their text
             events.append(TextEnd(self._latest_text, None, self.citations))

@@ -30,6 +30,13 @@ def first_object(value: Any) -> dict[str, Any]:
     return as_object(value[0]) if isinstance(value, list) and value else {}
 
 
+def as_index(value: Any) -> int | None:
+    """The value if it is a whole number, also one written as a string, else None."""
+    if type(value) is int:
+        return value
+    return int(value) if type(value) is str and value.isdecimal() and len(value) < 10 else None
+
+
 def as_count(value: Any) -> int:
     """The value if it is a positive number below 10^12, rounded down, else 0. More tokens are none."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from agent.messages import ServerContent
 from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized
 from agent.providers.history_transform import to_json_text
-from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text
+from agent.providers.json_fields import as_count, as_index, as_list, as_object, as_text, error_text
 from agent.stream import (
     ServerBlock,
     StreamEvent,
@@ -150,6 +150,9 @@ class AnthropicDecoder(Decoder):
         """The server's index of a block. For one that is missing: `missing`, or an unused one if None."""
         number = event.get("index")
         if type(number) is int:
+            return number
+        number = as_index(number)
+        if number is not None:
             return number
         return self._next_index if missing is None else missing
 

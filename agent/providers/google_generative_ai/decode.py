@@ -200,7 +200,8 @@ def _prompt_block(event: dict[str, Any]) -> str:
     """Why the prompt was blocked; empty when it was not."""
     feedback = as_object(event.get("promptFeedback"))
     reason = feedback.get("blockReason")
-    if not reason or as_list(event.get("candidates")):
+    is_reason = normalized(as_text(reason)) not in ("", "blockreasonunspecified")
+    if not is_reason or as_list(event.get("candidates")):
         return ""
     text = f"the provider blocked the prompt (blockReason {reason})"
     return _with_detail(text, as_text(feedback.get("blockReasonMessage")).strip())

@@ -15,7 +15,7 @@ from agent.messages import ServerContent
 from agent.partial_json import parse_arguments
 from agent.providers.decoder import Decoder, OpenCall, normalized, split_total
 from agent.providers.history_transform import to_json_text
-from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text
+from agent.providers.json_fields import as_count, as_index, as_list, as_object, as_text, error_text
 from agent.providers.openai_responses.messages import joined_id, text_signature
 from agent.stream import (
     ServerBlock,
@@ -140,6 +140,8 @@ class ResponsesDecoder(Decoder):
             "response.output_item.added": self._added,
             "response.output_text.delta": self._text,
             "response.refusal.delta": self._text,
+            "response.output_text.done": self._text_done,
+            "response.refusal.done": self._text_done,
             "response.output_text.annotation.added": self._annotation,
             "response.reasoning_summary_text.delta": self._summary,
             "response.reasoning_text.delta": self._reasoning,
@@ -235,7 +237,9 @@ class ResponsesDecoder(Decoder):
     def _find(self, event: dict[str, Any]) -> _Item | None:
         """The item an event belongs to. Its place outranks its id, which some servers change on the way."""
         place = event.get("output_index")
-        item = self._by_place.get(place) if type(place) is int else None
+        if type(place) is not int:
+            place = as_index(place)
+        item = None if place is None else self._by_place.get(place)
         if item is None:
             id = event.get("item_id") or as_object(event.get("item")).get("id")
             item = self._by_id.get(id) if type(id) is str else None
@@ -246,8 +250,8 @@ class ResponsesDecoder(Decoder):
     def _new(self, kind: str, event: dict[str, Any], events: list[StreamEvent]) -> _Item:
         item = _Item(kind, -1 if kind == "call" else self.new_index())
         self._items.append(item)
-        place, id = event.get("output_index"), event.get("item_id")
-        if type(place) is int:
+        place, id = as_index(event.get("output_index")), event.get("item_id")
+        if place is not None:
             self._by_place[place] = item
         if id and type(id) is str:
             self._by_id[id] = item
@@ -297,6 +301,13 @@ class ResponsesDecoder(Decoder):
             item.has_text = True
             events.append(TextDelta(item.index, delta))
         return events
+
+    def _text_done(self, event: dict[str, Any]) -> list[StreamEvent]:
+        """The whole text of a part; repeats its deltas, if there were any."""
+        item = self._find(event)
+        if item is not None and (item.kind != "text" or item.has_text or item.is_closed):
+            return []
+        return self._text(event | {"delta": event.get("text") or event.get("refusal")})
 
     def _annotation(self, event: dict[str, Any]) -> list[StreamEvent]:
         events = self._start(event)

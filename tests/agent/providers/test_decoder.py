@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.dialects import DIALECTS, Dialect
 
+from agent.messages import message_from_json, message_to_json
 from agent.providers.decoder import normalized
 from agent.providers.http.failure import ProviderError, aborted
 from agent.retry import ErrorClass
-from agent.stream import StreamDone, StreamError, StreamEvent, ToolCallEnd, ToolCallStart
+from agent.stream import StreamDone, StreamError, StreamEvent, TextDelta, ToolCallEnd, ToolCallStart
 
 NETWORK = ProviderError("unexpected EOF", ErrorClass("network", True))
 
@@ -322,3 +325,50 @@ def test_a_repeated_call_that_breaks_off_is_open(name: str) -> None:
     starts, ends = starts_and_ends(dialect.events([*dialect.opening(), *once, *again]))
     assert starts == [0, 1]
     assert 1 not in ends
+
+
+# --- characters ---
+
+HALVES = [("a\ud83d", "\ude00b"), ("\ud83d", "\ude00"), ("😀\ud83d", "\ude00\ud83d", "\ude00")]
+
+
+@pytest.mark.parametrize(("pieces", "count"), zip(HALVES, (1, 1, 3), strict=True))
+def test_a_character_sent_in_two_halves_is_joined(
+    dialect: Dialect, pieces: tuple[str, ...], count: int
+) -> None:
+    """Z18"""
+    payloads = [*dialect.opening(), *dialect.text(0, *pieces), *dialect.end()]
+    deltas = [event.delta for event in dialect.events(payloads) if isinstance(event, TextDelta)]
+    assert "".join(deltas).count("😀") == count
+    for delta in deltas:
+        delta.encode()
+
+
+def test_half_a_character_that_stays_alone_is_kept(dialect: Dialect) -> None:
+    payloads = [*dialect.opening(), *dialect.text(0, "a\ud83d", "b", "c\ud83d"), *dialect.end()]
+    assert dialect.built(payloads).message.text == "a\ud83dbc\ud83d"
+
+
+@IN_PIECES
+def test_a_character_of_arguments_sent_in_two_halves_is_joined(name: str) -> None:
+    """Z18"""
+    dialect = DIALECTS[name]
+    call = dialect.call(0, "c", "t", '{"a":"\ud83d', '\ude00"}')
+    assert calls_of(dialect, [*dialect.opening(), *call, *dialect.end()]) == [("t", {"a": "😀"})]
+
+
+def test_a_message_with_joined_characters_survives_json(dialect: Dialect) -> None:
+    """Z18"""
+    payloads = [*dialect.opening(), *dialect.text(0, "\ud83d", "\ude00"), *dialect.end()]
+    message = dialect.built(payloads).message
+    assert message_from_json(json.loads(json.dumps(message_to_json(message)))) == message
+
+
+@pytest.mark.parametrize("name", ["completions", "responses", "anthropic"])
+def test_an_index_may_be_a_string(name: str) -> None:
+    dialect = DIALECTS[name]
+    first, second = (dialect.call(index, f"c{index}", "t", f'{{"n":{index}', "}") for index in (0, 1))
+    mixed = [payload for pair in zip(first, second, strict=True) for payload in pair]
+    payloads = [re.sub(r'(index": )(\d)', r'\1"\2"', payload) for payload in mixed]
+    calls = calls_of(dialect, [*dialect.opening(), *payloads, *dialect.end()])
+    assert calls == [("t", {"n": 0}), ("t", {"n": 1})]

@@ -461,3 +461,9 @@ def test_partial_counts_are_completed_from_the_total(counts: dict[str, int], exp
 def test_an_empty_usage_at_the_end_does_not_undo_an_earlier_one(last: Any) -> None:
     chunks = G([{"text": "a"}], usageMetadata=USAGE), G([{"text": "b"}], "STOP", usageMetadata=last)
     assert message_of(*chunks).usage == usage_of(USAGE)
+
+
+@pytest.mark.parametrize("reason", ["BLOCK_REASON_UNSPECIFIED", "", None, 7])
+def test_a_prompt_is_not_blocked_for_an_unspecified_reason(reason: Any) -> None:
+    feedback = json.dumps({"promptFeedback": {"blockReason": reason}})
+    assert message_of(feedback, G([{"text": "x"}], "STOP")).text == "x"

@@ -651,3 +651,10 @@ def test_searches_of_the_server_are_counted_and_priced() -> None:
 )
 def test_counts_that_contradict_each_other_stay_plausible(counts: dict[str, Any], expected: Usage) -> None:
     assert message_of(*HELLO[:-1], ended(usage=counts)).usage == expected
+
+
+def test_a_text_that_comes_only_with_its_done_event_is_taken_from_there() -> None:
+    done_text = E("output_text.done", output_index=0, content_index=0, text="whole")
+    assert message_of(created(), added(0, type="message", id="m"), done_text, ended()).text == "whole"
+    assert message_of(created(), delta(0, "who"), delta(0, "le"), done_text, ended()).text == "whole"
+    assert message_of(created(), E("refusal.done", output_index=0, refusal="no"), ended()).text == "no"
