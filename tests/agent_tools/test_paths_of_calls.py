@@ -72,6 +72,8 @@ def test_arguments_that_the_tool_refuses_are_refused(tmp_path: Path) -> None:
         tools(tmp_path)["read"].paths({})
 
 
+ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
+
 NAMES = st.text(
     st.sampled_from("aB'\u2019 \u202f\u00a0@~é\u0301.") | st.sampled_from(string.ascii_letters),
     min_size=1,
@@ -105,7 +107,11 @@ def _contents(root: Path) -> dict[str, bytes]:
     }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=round(150 * ROUNDS),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.data())
 def test_the_file_that_is_judged_is_the_file_that_is_touched(tmp_path: Path, data: st.DataObject) -> None:
     """FT-S4: random names, links and spellings."""

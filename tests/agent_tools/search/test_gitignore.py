@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
+import pathspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support.real import require_or_skip
 
 from agent_tools.search.gitignore import Walk, parse_rules
@@ -270,3 +275,45 @@ def test_each_folder_is_listed_once_and_the_walk_can_be_ended_there(tmp_path: Pa
 
 def test_blank_lines_and_comments_are_no_rules() -> None:
     assert parse_rules("\n# x\n   \n/\n!\n") == []
+
+
+_ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
+_NAMES = ["a", "b.py", "c.pyc", "build", "docs", ".env", "x.log", "deep"]
+_RULES = (
+    "*.pyc build/ /build docs/*.log !x.log **/deep deep/** *.log !b.py .env a /a/b.py docs/**/c.pyc ? "
+    "[a-c].py #note !docs/ */build \\!a"
+).split()
+
+
+@settings(
+    max_examples=round(40 * _ROUNDS),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    rules=st.lists(st.sampled_from(_RULES), min_size=1, max_size=6),
+    places=st.lists(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4), min_size=1, max_size=12),
+)
+def test_pathspec_or_git_agrees_on_everyday_rules(
+    rules: list[str], places: list[list[str]], tmp_path: Path
+) -> None:
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    for parts in places:
+        with contextlib.suppress(OSError):  # a file stands where a folder is wanted
+            (root.joinpath(*parts)).parent.mkdir(parents=True, exist_ok=True)
+            (root.joinpath(*parts)).touch(exist_ok=True)
+    ignore(root, "\n".join(rules))
+    spec = pathspec.GitIgnoreSpec.from_lines(rules)
+    everything = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+    expected = sorted(name for name in everything if name != ".gitignore" and not spec.match_file(name))
+
+    found = sorted(files(root))
+
+    if found != expected:
+        # pathspec lets a negation bring back what lies in an ignored folder; git decides.
+        git = shutil.which("git") or require_or_skip("git is not installed")
+        subprocess.run([git, "init", "-q", str(root)], check=True)
+        listed = subprocess.run(
+            [git, "-C", str(root), "ls-files", "-oz", "--exclude-standard"], capture_output=True, check=True
+        ).stdout.decode()
+        assert found == sorted(name for name in listed.split("\0") if name and name != ".gitignore")
