@@ -209,7 +209,8 @@ class Decoder(ABC):
         if self.failure or not self.has_ended():
             yield from self._end(StreamError(self.failure or self.ended_early), whole=False)
         else:
-            yield from self._end(self._stop_event(), whole=True)
+            stop = self._stop_event()
+            yield from self._end(stop, whole=isinstance(stop, StreamDone))
 
     def _whole_characters(self, events: Iterable[StreamEvent]) -> list[StreamEvent]:
         """The events with the surrogate pairs joined that a server sent in two deltas.

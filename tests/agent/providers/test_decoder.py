@@ -247,6 +247,13 @@ def test_a_call_that_breaks_off_has_no_end(name: str) -> None:
         assert events[-1].type == "error"
 
 
+def test_a_call_cut_by_a_filter_has_no_end() -> None:
+    """FS-W1"""
+    dialect = DIALECTS["completions"]
+    events = dialect.events([*dialect.call(0, "c", "t", '{"a":'), *dialect.end("content_filter")])
+    assert starts_and_ends(events) == ([0], [])
+
+
 @IN_PIECES
 def test_a_network_error_inside_a_call_leaves_it_open(name: str) -> None:
     """FS-W1"""
@@ -332,7 +339,7 @@ def test_a_repeated_call_that_breaks_off_is_open(name: str) -> None:
 HALVES = [("a\ud83d", "\ude00b"), ("\ud83d", "\ude00"), ("😀\ud83d", "\ude00\ud83d", "\ude00")]
 
 
-@pytest.mark.parametrize(("pieces", "count"), zip(HALVES, (1, 1, 3), strict=True))
+@pytest.mark.parametrize(("pieces", "count"), [*zip(HALVES, (1, 1, 3), strict=True)])
 def test_a_character_sent_in_two_halves_is_joined(
     dialect: Dialect, pieces: tuple[str, ...], count: int
 ) -> None:
