@@ -183,7 +183,10 @@ async def call_tool(
             future.set_result(result)
 
     def work() -> None:
-        result = variables.run(run_tool, tool, arguments, context)
+        try:
+            result = variables.run(run_tool, tool, arguments, context)
+        except BaseException as error:  # whatever a foreign tool raises, the call gets a result
+            result = Result(f"{tool.name} failed: {type(error).__name__}", is_error=True)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing awaits the result
             loop.call_soon_threadsafe(settle, result)
 

@@ -59,8 +59,8 @@ def _description(timeout: float, background: bool, sandbox: Bubblewrap | None) -
         f"Only the last {MAX_LINES} lines or {format_size(MAX_BYTES)} are returned; the full output then is "
         "in a temporary file named in the result.",
         f"The default timeout is {timeout:g} s; ask for more with `timeout` before a long build or test run.",
-        "There is no terminal and no input: prompts fail, editors that other programs open (git commit) end at "
-        "once, and programs for a terminal (vi, top, watch) may run until the timeout.",
+        "There is no terminal and no input: prompts fail, editors that other programs open (git commit) end "
+        "at once, and programs for a terminal (vi, top, watch) may run until the timeout.",
         "Each call starts a new shell: `cd` and variables do not persist. `cwd` runs the command in another "
         "directory, also when the working directory has been deleted.",
         _sandbox_note(sandbox)

@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import importlib
+import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, NoReturn, TextIO
 
 from agent_tools.adapters import blocks_for_model, call_tool, require
 from agent_tools.tool import AnyTool, Result, TextBlock, Tool
 
 EXTRA = "steady-agent[mcp]"
 
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # Characters of a progress message: clients show one line.
 _MESSAGE_LENGTH = 200
 
@@ -148,9 +153,44 @@ def _served_tools(root: str, options: argparse.Namespace) -> list[Tool[Any]]:
     return coding_tools(root, confine=options.confine, env_filter=True, pass_env=options.pass_env)
 
 
+def _parseable(line: str) -> str:
+    """Return a line of JSON in a form that the SDK can parse.
+
+    Its parser refuses a line with half a surrogate pair, as models write them when they cut an emoji, and the
+    call would never be answered. Such a half becomes U+FFFD.
+    """
+    if _SURROGATE_ESCAPE.search(line):
+        with contextlib.suppress(ValueError, RecursionError):
+            # json.loads joins whole pairs.
+            text = json.dumps(json.loads(line), ensure_ascii=False)
+            return _SURROGATE.sub("\ufffd", text) + "\n"
+    return line
+
+
+class _Lines:
+    """The lines of standard input, for the SDK to iterate over."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in self._file:
+            yield _parseable(line)
+
+
+def _standard_input() -> TextIO:
+    """Take standard input over; file descriptor 0 then is empty, so that nothing else reads from it."""
+    taken, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    # A thread may be reading when the server ends, so the descriptor is never closed.
+    return open(taken, encoding="utf-8", errors="replace", closefd=False)
+
+
 async def _serve(server: Any) -> None:
     stdio = importlib.import_module("mcp.server.stdio")
-    async with stdio.stdio_server() as (incoming, outgoing):
+    stdin = _Lines(importlib.import_module("anyio").wrap_file(_standard_input()))
+    async with stdio.stdio_server(stdin=stdin) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 

@@ -171,6 +171,21 @@ def test_an_awaited_call_runs_beside_the_loop_in_the_same_context() -> None:
     assert seen == [("outer", True, "tool-foreign")]
 
 
+class Unprintable(BaseException):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize("error", [Unprintable(), SystemExit(3), KeyboardInterrupt()])
+def test_an_awaited_call_gets_a_result_whatever_is_raised(error: BaseException) -> None:
+    def answer(context: Any) -> Any:
+        raise error
+
+    result = asyncio.run(asyncio.wait_for(call_tool(Foreign(answer), {}), 10))
+    assert result.is_error
+    assert type(error).__name__ in result.text
+
+
 def test_progress_reaches_the_listener() -> None:
     heard: list[str] = []
 

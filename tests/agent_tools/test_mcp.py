@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_tools.mcp import _parseable
+
 WITHOUT = (
     "import sys; sys.modules['mcp'] = None; from agent_tools.mcp import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -61,6 +63,23 @@ def test_commands_of_the_server_see_no_keys_but_those_that_are_passed(
     assert json.loads(done.stdout)[1] == ",,plain\n"
     done = run(SERVED, "--root", str(tmp_path), "--pass-env", "MY_TOKEN", "--pass-env", "X")
     assert json.loads(done.stdout)[1] == "my_token,,plain\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (r'{"a": "\ud800x"}', '{"a": "\ufffdx"}'),
+        (r'{"a": "x\uDFFF", "b": "\ud83d\ude00"}', '{"a": "x\ufffd", "b": "\U0001f600"}'),
+        (r'{"a": "\\ud800"}', r'{"a": "\\ud800"}'),
+        (r'{"a": "\ud83d\ude00"}', '{"a": "\U0001f600"}'),
+        (r'{"a": "\u00e9"}', r'{"a": "\u00e9"}'),
+        (r'{"a": "\ud800"', r'{"a": "\ud800"'),
+        ("null", "null"),
+    ],
+)
+def test_half_a_surrogate_pair_in_a_line_is_replaced(line: str, read: str) -> None:
+    """Z18: the parser of the SDK refuses such a line, and the call would never be answered."""
+    assert _parseable(f"{line}\n") == f"{read}\n"
 
 
 @pytest.mark.parametrize("arguments", [("--root", "/no/such/folder"), ("--nonsense",)])

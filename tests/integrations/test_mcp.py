@@ -246,6 +246,12 @@ def test_an_older_protocol_by_hand(wire: Wire, tmp_path: Path) -> None:
     assert not result.get("isError", False)
 
 
+def test_a_call_with_half_a_surrogate_pair_is_answered(wire: Wire) -> None:
+    """Z18"""
+    answer = wire.ask("tools/call", name="bash", arguments={"command": "echo \ud83d x"})
+    assert answer["content"][0]["text"] == "\ufffd x\n"
+
+
 def test_when_the_client_goes_away_commands_and_server_end(wire: Wire, tmp_path: Path) -> None:
     process = start_command(wire, tmp_path)
     assert wire.process.stdin is not None
@@ -277,5 +283,5 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "--root is no folder" in done.stderr
+    assert "--root is not a folder" in done.stderr
     assert done.stdout == ""
