@@ -191,6 +191,7 @@ def test_a_stream_is_read_as_the_package_reads_it(sse_server: SseServer) -> None
         usage.cached_content_token_count,
         0,
         usage.total_token_count,
+        reasoning=usage.thoughts_token_count,
     )
     assert (ours.response_id, ours.response_model) == (chunks[0].response_id, chunks[0].model_version)
     assert_same_request(sse_server)

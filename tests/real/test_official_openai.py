@@ -166,9 +166,15 @@ def test_a_stream_of_responses_is_read_as_the_package_reads_it(sse_server: SseSe
     assert call.id == f"{theirs.call_id}|{theirs.id}"
     assert (call.name, call.arguments) == (theirs.name, json.loads(theirs.arguments))
     assert json.loads(ours.content[0].signature or "") == final.output[0].model_dump(exclude_unset=True)  # type: ignore[union-attr]
-    cached = final.usage.input_tokens_details.cached_tokens
+    usage = final.usage
+    cached = usage.input_tokens_details.cached_tokens
     assert ours.usage == Usage(
-        final.usage.input_tokens - cached, final.usage.output_tokens, cached, 0, final.usage.total_tokens
+        usage.input_tokens - cached,
+        usage.output_tokens,
+        cached,
+        0,
+        usage.total_tokens,
+        reasoning=usage.output_tokens_details.reasoning_tokens,
     )
     assert_same_request(sse_server)
 
@@ -191,7 +197,7 @@ def test_a_response_that_did_not_succeed_is_read_as_the_package_reads_it(
     sse_server.play(*script)
     sse_server.play(*script)
     model = Model("m", RESPONSES, "local", sse_server.url)
-    ours = responses.answer(model, AgentContext(), options(api_key="k"))
+    ours = responses.answer(model, completions.HI, options(api_key="k"))
     with official(sse_server) as client:
         *_, last = client.responses.create(model="m", input=[], stream=True)
     assert (last.type, ours.stop_reason, ours.text) == (f"response.{status}", stop, "par")
