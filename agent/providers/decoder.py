@@ -139,7 +139,13 @@ class Decoder(ABC):
         self._latest_text = -1  # the index of the text block opened last
         self.citations: list[dict[str, Any]] = []  # of the open text, or of the latest when none is open
 
+        self.set_up()
+
     # --- what a wire format fills in ---
+
+    @abstractmethod
+    def set_up(self) -> None:
+        """Set the format's own attributes; called once, by the constructor."""
 
     @abstractmethod
     def feed(self, event: dict[str, Any]) -> Iterable[StreamEvent]:
@@ -168,11 +174,21 @@ class Decoder(ABC):
 
     # --- the stream ---
 
-    def decode(self, payloads: Iterable[str | bytes]) -> Iterator[StreamEvent]:
-        """The events of the response. The last one, and no other, is a `StreamDone` or `StreamError`.
+    @classmethod
+    def decode(
+        cls,
+        payloads: Iterable[str | bytes],
+        cost: ModelCost | None = None,
+        names: Mapping[str, str] | None = None,
+        expect_end: Callable[[float | None], object] | None = None,
+    ) -> Iterator[StreamEvent]:
+        """The events of a response. The last one, and no other, is a `StreamDone` or `StreamError`.
 
         A `ProviderError` raised by `payloads` becomes the last event, unless the stop reason had come.
         """
+        return cls(cost, names, expect_end)._decode(payloads)
+
+    def _decode(self, payloads: Iterable[str | bytes]) -> Iterator[StreamEvent]:
         feed = self.feed
         has_half = False
         try:

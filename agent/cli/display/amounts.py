@@ -43,7 +43,7 @@ def tokens(usage: Usage) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """The cost, or that it is unknown: an unknown price is not zero."""
+    """The cost, `~` before an estimate, or that it is unknown: an unknown price is not zero."""
     if usage.cost.total:
-        return money(usage.cost.total)
+        return ("~" if usage.cost.is_estimate else "") + money(usage.cost.total)
     return UNKNOWN_COST if usage.total_tokens else money(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from agent.messages import ServerContent
@@ -25,7 +25,7 @@ from agent.stream import (
     ThinkingEnd,
     ThinkingStart,
 )
-from agent.usage import ModelCost, Usage
+from agent.usage import Usage
 
 _REFUSALS: Mapping[str, str] = {
     "refusal": "the model refused to answer (stop_reason refusal)",
@@ -33,16 +33,6 @@ _REFUSALS: Mapping[str, str] = {
 }
 
 _KINDS = {"text": "text", "thinking": "thinking", "redacted_thinking": "redacted", "tool_use": "tool"}
-
-
-def decode(
-    payloads: Iterable[str | bytes],
-    cost: ModelCost | None = None,
-    names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float | None], object] | None = None,
-) -> Iterator[StreamEvent]:
-    """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
-    return AnthropicDecoder(cost, names, expect_end).decode(payloads)
 
 
 def _error(event: dict[str, Any]) -> str:
@@ -83,13 +73,7 @@ class AnthropicDecoder(Decoder):
     }
     pause_words = frozenset(("pauseturn",))
 
-    def __init__(
-        self,
-        cost: ModelCost | None = None,
-        names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float | None], object] | None = None,
-    ) -> None:
-        super().__init__(cost, names, expect_end)
+    def set_up(self) -> None:
         self._refusal: dict[str, Any] = {}
         self._open: dict[int, _Block] = {}  # by the server's index
         self._latest = 0  # the server's index of the block opened last
@@ -313,4 +297,5 @@ def _server_content(block: _Block) -> ServerContent:
     return ServerContent(as_text(body.get("type")), to_json_text(body), as_text(summary) or None)
 
 
+decode = AnthropicDecoder.decode
 first_error = AnthropicDecoder.first_error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from agent.messages import ServerContent
@@ -17,7 +17,7 @@ from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized, s
 from agent.providers.history_transform import to_json_text
 from agent.providers.json_fields import as_count, as_list, as_object, as_text, error_text, first_object
 from agent.stream import ServerBlock, StreamEvent, TextDelta
-from agent.usage import ModelCost, Usage
+from agent.usage import Usage
 
 # What other finish reasons mean, as `normalized` writes them. The error text quotes the reason: by the word
 # MALFORMED `agent.retry` knows that asking again may help.
@@ -51,29 +51,13 @@ _NAMESPACES = ("default_api:", "default_api.")
 _call_numbers = itertools.count(1)
 
 
-def decode(
-    payloads: Iterable[str | bytes],
-    cost: ModelCost | None = None,
-    names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float | None], object] | None = None,
-) -> Iterator[StreamEvent]:
-    """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
-    return GeminiDecoder(cost, names, expect_end).decode(payloads)
-
-
 class GeminiDecoder(Decoder):
     """Decodes one response of the Gemini format."""
 
     ended_early = "stream ended unexpectedly: the server sent no finishReason"
     stop_words: ClassVar[Mapping[str, StopReason]] = {"continuation": "length"}
 
-    def __init__(
-        self,
-        cost: ModelCost | None = None,
-        names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float | None], object] | None = None,
-    ) -> None:
-        super().__init__(cost, names, expect_end)
+    def set_up(self) -> None:
         self._finish_message = ""
         self._calls: dict[str, OpenCall] = {}  # by id
 
@@ -231,4 +215,5 @@ def _display(kind: str, value: Any) -> str | None:
     return None
 
 
+decode = GeminiDecoder.decode
 first_error = GeminiDecoder.first_error

@@ -6,7 +6,7 @@ calls are interleaved, ids come late or never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agent.partial_json import parse_arguments
@@ -23,7 +23,7 @@ from agent.providers.json_fields import (
 )
 from agent.providers.openai_completions.object_scan import ObjectScan
 from agent.stream import StreamEvent, TextDelta, ToolCallDelta
-from agent.usage import Cost, ModelCost, Usage
+from agent.usage import Cost, Usage
 
 # Where servers put reasoning, in order of preference: some send the same text in two of them.
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
@@ -39,16 +39,6 @@ _FAILURES: Mapping[str, str] = {
 }
 # Ids that some servers send where they mean none.
 _NO_ID = frozenset(("", "null", "None", "undefined"))
-
-
-def decode(
-    payloads: Iterable[str | bytes],
-    cost: ModelCost | None = None,
-    names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float | None], object] | None = None,
-) -> Iterator[StreamEvent]:
-    """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
-    return CompletionsDecoder(cost, names, expect_end).decode(payloads)
 
 
 class _Call(OpenCall):
@@ -102,13 +92,7 @@ class CompletionsDecoder(Decoder):
     ended_early = "stream ended unexpectedly: the server sent neither a finish_reason nor [DONE]"
     has_done_mark = True
 
-    def __init__(
-        self,
-        cost: ModelCost | None = None,
-        names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float | None], object] | None = None,
-    ) -> None:
-        super().__init__(cost, names, expect_end)
+    def set_up(self) -> None:
         self.calls: list[_Call] = []
         self._by_index: dict[int | str, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -372,4 +356,5 @@ def _stated_cost(raw: dict[str, Any]) -> Cost:
     return Cost(total=round(fee + share, 12), is_estimate=bool(fee) and not share)
 
 
+decode = CompletionsDecoder.decode
 first_error = CompletionsDecoder.first_error

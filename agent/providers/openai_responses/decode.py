@@ -7,7 +7,7 @@ the deltas or the whole item are understood as long as one of them comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,16 +33,6 @@ from agent.usage import ModelCost, Usage
 _TIER_FACTORS = {"flex": 0.5, "priority": 2.0}
 
 _KINDS = {"message": "text", "reasoning": "thinking", "function_call": "call"}
-
-
-def decode(
-    payloads: Iterable[str | bytes],
-    cost: ModelCost | None = None,
-    names: Mapping[str, str] | None = None,
-    expect_end: Callable[[float | None], object] | None = None,
-) -> Iterator[StreamEvent]:
-    """The events of a response from its `data` payloads; the arguments are those of `Decoder`."""
-    return ResponsesDecoder(cost, names, expect_end).decode(payloads)
 
 
 def failure_text(response: dict[str, Any]) -> str:
@@ -121,13 +111,7 @@ class ResponsesDecoder(Decoder):
     ended_early = "stream ended unexpectedly: the server did not say that the response is complete"
     has_done_mark = True
 
-    def __init__(
-        self,
-        cost: ModelCost | None = None,
-        names: Mapping[str, str] | None = None,
-        expect_end: Callable[[float | None], object] | None = None,
-    ) -> None:
-        super().__init__(cost, names, expect_end)
+    def set_up(self) -> None:
         self._tier = ""
         self._items: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
@@ -453,4 +437,5 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     return Usage(prompt - read - written, output, read, written, total, reasoning=min(reasoning, output))
 
 
+decode = ResponsesDecoder.decode
 first_error = ResponsesDecoder.first_error

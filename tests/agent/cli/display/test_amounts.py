@@ -39,3 +39,7 @@ def test_an_unknown_cost_is_not_zero() -> None:
     assert cost(Usage(10, 5, cost=Cost(0.01, 0.002))) == "$0.012"
     assert cost(Usage(10, 5)) == UNKNOWN_COST
     assert cost(Usage()) == "$0.00"
+
+
+def test_an_estimated_cost_is_marked() -> None:
+    assert cost(Usage(10, 5, cost=Cost(0.01, 0.002, is_estimate=True))) == "~$0.012"
