@@ -59,6 +59,7 @@ class InteractiveApp:
         self._early: list[Callable[[], None]] = []  # actions to run once the session is loaded
         self._pastes = Pastes()
         self._hint = ""
+        self._draft = ""  # of the line, while a question is open
         self._leaving_until = 0.0
         self._failure: BaseException | None = None
         self.buffer = Buffer(
@@ -159,6 +160,7 @@ class InteractiveApp:
             self._is_ticking = False
 
     def _show(self, frame: Frame) -> None:
+        self._keep_draft(bool(self._frame.question), bool(frame.question))
         is_lower = len(frame.live) < len(self._frame.live)
         self._frame = frame
         if frame.returned:
@@ -167,6 +169,17 @@ class InteractiveApp:
             self._print_above(frame.printed)
         else:
             self.app.invalidate()
+
+    def _keep_draft(self, was_asked: bool, is_asked: bool) -> None:
+        """Put the line aside while a question is open: what was typed before is no answer to it."""
+        if is_asked and not was_asked:
+            self._draft = self.buffer.text
+            self.buffer.reset()
+        elif was_asked and not is_asked:
+            draft, self._draft = self._draft, ""
+            self._hint = ""
+            if draft:
+                self.give_back([draft])
 
     def _print_above(self, text: str) -> None:
         """Print text above the live lines, in one synchronized update where the terminal supports that."""
@@ -187,11 +200,11 @@ class InteractiveApp:
     # -- keys ------------------------------------------------------------------------------------------
 
     def submit(self, follow_up: bool = False) -> None:
-        """Execute the command in the line, or send its text."""
+        """Answer the open question with the line, execute the command in it, or send its text."""
+        if self._session is not None and self._answer_question(self._session):
+            return
         text = self._take_line()
         if not text.strip():
-            return
-        if self._session is not None and self._session.asking.refuse(text):
             return
         command = text.split(None, 1)[0]
         if command in COMMANDS or command in NOT_YET:
@@ -207,6 +220,18 @@ class InteractiveApp:
             self._with_session(lambda session: session.follow_up(text))
         else:
             self._with_session(lambda session: session.send(text))
+
+    def _answer_question(self, session: Session) -> bool:
+        """True while a question is open: the line is its answer, or stays as it is."""
+        match session.asking.answer(self.buffer.text):
+            case "none":
+                return False
+            case "answered":
+                self.buffer.reset()
+                self._hint = ""
+            case "unclear":
+                self._hint = "type a whole word: yes, no, or what to do instead"
+        return True
 
     def newline(self) -> None:
         """Insert a line feed, or submit: an Enter typed before the start arrives as a line feed."""
@@ -283,16 +308,6 @@ class InteractiveApp:
             self.buffer.text = "\n".join([*texts, self.buffer.text] if self.buffer.text else texts)
             self.buffer.cursor_position = len(self.buffer.text)
         self.app.invalidate()
-
-    def answer(self, key: str) -> None:
-        """Answer the question with a key; insert the key when it is no answer."""
-        if self._session is None or not self._session.asking.key(key):
-            self.buffer.insert_text(key)
-
-    @property
-    def has_question(self) -> bool:
-        """True while an approval question is open."""
-        return self._session is not None and bool(self._session.asking.hint)
 
     def take_back(self) -> None:
         """Put the last queued message back into the line."""

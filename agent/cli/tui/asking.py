@@ -5,16 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from agent.cli.permissions.gate import ALWAYS, NO, YES, Answer, Question
+from agent.cli.display.clean_text import clean, one_line
+from agent.cli.permissions.gate import NO, Answer, Question
 from agent.cli.permissions.question_text import question_rows
+from agent.cli.permissions.terminal_prompt import choices, parse_answer
 
-# Letters typed within this time after a question appeared are text: the user had not seen it yet.
+# An Enter within this time after a question appeared is no answer: the user had not seen the question yet.
 _GRACE_SECONDS = 0.4
-_ANSWERS = {"y": YES, "n": NO, "a": ALWAYS}
+
+_RULE_LENGTH = 60
+
+Taken = Literal["none", "early", "unclear", "answered"]
 
 
 class Asking:
@@ -56,29 +63,27 @@ class Asking:
         question = self._question
         if question is None:
             return ""
-        always = f" · a always: {', '.join(question.rules)}" if question.rules else ""
-        return f"y yes · n no{always} · or say what to do instead"
+        # A rule for a whole command repeats it, and the command is shown above.
+        rules = tuple(one_line(rule, _RULE_LENGTH) for rule in question.rules)
+        return clean(choices(replace(question, rules=rules)))
 
-    def key(self, key: str) -> bool:
-        """Answer with one key; returns False when the key is no answer, or was typed too early to be one."""
+    def answer(self, text: str) -> Taken:
+        """Answer the open question with a typed line.
+
+        Returns "none" when no question is open, "early" when it has just appeared, and "unclear" for a text
+        that is no answer, such as a single letter. The question is then still open.
+        """
         question = self._question
-        if question is None or key not in _ANSWERS or time.monotonic() < self._since + _GRACE_SECONDS:
-            return False
-        if key == "a" and not question.rules:
-            return False
-        self._settle(_ANSWERS[key])
-        return True
-
-    def refuse(self, reason: str) -> bool:
-        """Answer no, with a reason for the model; returns False when no question is open."""
-        if self._question is None:
-            return False
-        self._settle(Answer(False, reason=reason))
-        return True
-
-    def _settle(self, answer: Answer) -> None:
+        if question is None:
+            return "none"
+        if time.monotonic() < self._since + _GRACE_SECONDS:
+            return "early"
+        answer = parse_answer(question, text)
+        if answer is None:
+            return "unclear"
         self._answer = answer
         self._answered.set()
+        return "answered"
 
 
 def _question(question: Question) -> Text:

@@ -25,19 +25,11 @@ class KeyActions(Protocol):
         """True while queued messages are shown."""
         ...
 
-    @property
-    def has_question(self) -> bool:
-        """True while an approval question is open."""
-        ...
-
     def submit(self, follow_up: bool = False) -> None:
-        """Execute or send the input line."""
+        """Answer the open question with the input line, or execute or send it."""
 
     def newline(self) -> None:
         """Ctrl+J: insert a line feed."""
-
-    def answer(self, key: str) -> None:
-        """A key that may answer an approval question."""
 
     def escape(self) -> None:
         """Esc: close the menu or abort."""
@@ -75,12 +67,6 @@ def key_bindings(actions: KeyActions) -> KeyBindings:
             buffer.newline(copy_margin=False)
         else:
             actions.submit()
-
-    for letter in "yna":
-
-        @keys.add(letter, filter=is_empty & Condition(lambda: actions.has_question))
-        def _(event: KeyPressEvent) -> None:
-            actions.answer(event.data)
 
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:

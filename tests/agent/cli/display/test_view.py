@@ -58,8 +58,6 @@ def test_the_status_names_what_happens() -> None:
     assert _activity(view) == "preparing bash"
     view.feed(ToolExecutionStart("c1", "bash", {}, label="Run a command"))
     assert _activity(view) == "running Run a command"
-    view.is_asking = True
-    assert _activity(view) == "waiting for your answer"
     clock.now += 75
     assert view.status().plain.endswith("1m 15s")
 

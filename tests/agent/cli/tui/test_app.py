@@ -142,8 +142,15 @@ def asking(sse_server: SseServer, tmp_path: Path) -> Iterator[Interactive]:
     with Interactive(sse_server.url, tmp_path, "--approve", "ask") as running:
         running.type("write it" + ENTER)
         running.wait_for(r"\? write new\.txt")
-        running.wait_for("y yes · n no")
+        running.wait_for("yes · no · always")
         yield running
+
+
+def _answer(agent: Interactive, text: str) -> None:
+    """Type an answer; Enter is pressed until the question is old enough to be answered."""
+    agent.type(text)
+    agent.wait_until(lambda: agent.line == text, "the answer in the line")
+    agent.wait_until(lambda: agent.type(ENTER) or agent.line != text, "the answer being taken")
 
 
 def _settled(agent: Interactive) -> None:
@@ -151,21 +158,70 @@ def _settled(agent: Interactive) -> None:
 
 
 def test_an_approval_is_asked_for_in_place(asking: Interactive, tmp_path: Path) -> None:
-    # A key that comes with the question is for the line, so it is pressed until it answers.
-    asking.wait_until(lambda: asking.type("y" if not asking.line else CTRL_U) or "allowed" in asking.text, "")
+    _answer(asking, "yes")
+    asking.wait_for("allowed")
     _settled(asking)
     assert (tmp_path / "new.txt").read_text() == "text"
-    asking.wait_gone("y yes")
+    asking.wait_gone("yes · no")
 
 
 def test_other_text_refuses_the_call_and_reaches_the_model(
     asking: Interactive, sse_server: SseServer, tmp_path: Path
 ) -> None:
-    asking.type("use another name" + ENTER)
+    _answer(asking, "use another name")
     asking.wait_for("refused")
     _settled(asking)
     assert not (tmp_path / "new.txt").exists()
     assert "use another name" in sse_server.requests[-1].json["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("letter", ["y", "n", "a"])
+def test_a_single_letter_answers_nothing(asking: Interactive, tmp_path: Path, letter: str) -> None:
+    asking.type(letter)
+    asking.wait_until(lambda: asking.line == letter, "the letter in the line")
+    asking.wait_until(lambda: asking.type(ENTER) or "type a whole word" in asking.text, "the hint")
+    assert asking.line == letter
+    assert not (tmp_path / "new.txt").exists()
+    asking.type(CTRL_U)
+    _answer(asking, "always")
+    _settled(asking)
+    assert (tmp_path / "new.txt").exists()
+
+
+def test_a_draft_is_no_answer_and_comes_back_after_the_question(
+    sse_server: SseServer, tmp_path: Path
+) -> None:
+    go = threading.Event()
+    sse_server.play(wait_for(go), *call_chunks("write", {"path": "new.txt", "content": "text"}))
+    sse_server.play(*text_chunks("Well."))
+    with Interactive(sse_server.url, tmp_path, "--approve", "ask") as agent:
+        agent.type("write it" + ENTER)
+        agent.wait_for("waiting for the model")
+        agent.type("yes")
+        agent.wait_until(lambda: agent.line == "yes", "the draft")
+        go.set()
+        agent.wait_for("yes · no · always")
+        agent.wait_until(lambda: agent.line == "", "an empty line")
+        _answer(agent, "no")
+        agent.wait_for("refused")
+        agent.wait_until(lambda: agent.line == "yes", "the draft again")
+        assert not (tmp_path / "new.txt").exists()
+
+
+def test_all_of_a_long_command_is_shown(sse_server: SseServer, tmp_path: Path) -> None:
+    """Z26"""
+    lines = [f"echo step {number}" for number in range(60)]
+    lines[30] = "rm -rf hidden_middle"
+    sse_server.play(*call_chunks("bash", {"command": "\n".join(lines), "timeout": 7}))
+    sse_server.play(*text_chunks("Well."))
+    with Interactive(sse_server.url, tmp_path, "--approve", "ask") as agent:
+        agent.type("go" + ENTER)
+        agent.wait_for("yes · no")
+        shown = [line.strip() for line in agent.screen.lines]
+        assert [line for line in shown if line in lines] == lines
+        assert "timeout: 7" in shown
+        _answer(agent, "no")
+        agent.wait_for("refused")
 
 
 def test_esc_stops_a_run_that_asks(asking: Interactive, tmp_path: Path) -> None:

@@ -56,33 +56,41 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., _Asked]]:
         each.thread.join(10)
 
 
-@pytest.mark.parametrize(("key", "answer"), [("y", YES), ("n", NO), ("a", ALWAYS)])
-def test_a_key_answers(ask: Callable[..., _Asked], key: str, answer: Answer) -> None:
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("yes", YES),
+        (" No ", NO),
+        ("always", ALWAYS),
+        ("use make test", Answer(False, reason="use make test")),
+        ("yes but not there", Answer(False, reason="yes but not there")),
+    ],
+)
+def test_a_whole_line_answers(ask: Callable[..., _Asked], text: str, answer: Answer) -> None:
     asked = ask()
-    assert "always: bash(make)" in asked.asking.hint
-    assert asked.asking.key(key)
+    assert "always (bash(make))" in asked.asking.hint
+    assert asked.asking.answer(text) == "answered"
     assert asked.answer() == answer
     assert asked.asking.hint == ""
+    assert asked.asking.answer("yes") == "none"
 
 
-def test_other_keys_and_always_without_rules_answer_nothing(ask: Callable[..., _Asked]) -> None:
-    asked = ask(rules=())
-    assert not asked.asking.key("x")
-    assert not asked.asking.key("a")
-    assert "always" not in asked.asking.hint
+@pytest.mark.parametrize("text", ["y", "n", "a", "", " ", "x"])
+def test_a_letter_answers_nothing(ask: Callable[..., _Asked], text: str) -> None:
+    asked = ask()
+    assert asked.asking.answer(text) == "unclear"
+    assert asked.asking.hint
 
 
-def test_a_key_typed_with_the_question_answers_nothing(
+def test_a_line_entered_with_the_question_answers_nothing(
     ask: Callable[..., _Asked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_GRACE_SECONDS", 1000.0)
-    assert not ask().asking.key("y")
+    assert ask().asking.answer("yes") == "early"
 
 
-def test_a_text_refuses_with_a_reason(ask: Callable[..., _Asked]) -> None:
-    asked = ask()
-    assert asked.asking.refuse("use make test")
-    assert asked.answer() == Answer(False, reason="use make test")
+def test_without_rules_always_is_not_offered(ask: Callable[..., _Asked]) -> None:
+    assert "always" not in ask(rules=()).asking.hint
 
 
 def test_an_abort_is_a_no(ask: Callable[..., _Asked]) -> None:
@@ -93,6 +101,11 @@ def test_an_abort_is_a_no(ask: Callable[..., _Asked]) -> None:
 
 def test_without_a_question_nothing_is_answered() -> None:
     asking = Asking(lambda parts: None)
-    assert not asking.key("y")
-    assert not asking.refuse("why")
+    assert asking.answer("yes") == "none"
     assert asking.hint == ""
+
+
+def test_a_long_rule_is_cut_in_the_line_of_answers(ask: Callable[..., _Asked]) -> None:
+    asked = ask(rules=("bash(echo one\n" + "echo two\n" * 50 + ")",))
+    assert "\n" not in asked.asking.hint
+    assert len(asked.asking.hint) < 150

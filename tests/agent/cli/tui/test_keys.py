@@ -23,13 +23,10 @@ class _Actions:
     def __init__(self) -> None:
         self.buffer = Buffer(multiline=True)
         self.calls: list[str] = []
-        self.is_busy = self.has_queued = self.has_question = False
+        self.is_busy = self.has_queued = False
 
     def submit(self, follow_up: bool = False) -> None:
         self.calls.append(f"submit {self.buffer.text!r}{' follow-up' if follow_up else ''}")
-
-    def answer(self, key: str) -> None:
-        self.calls.append(f"answer {key}")
 
     def paste(self, text: str) -> None:
         self.calls.append(f"paste {text!r}")
@@ -107,13 +104,6 @@ def test_a_key_calls_its_action(actions: _Actions, typed: PipeInput, text: str, 
 def test_a_backslash_before_enter_is_a_new_line(actions: _Actions, typed: PipeInput) -> None:
     assert _press(actions, typed, "a\\\rb") == []
     assert actions.buffer.text == "a\nb"
-
-
-def test_letters_answer_a_question_on_an_empty_line_only(actions: _Actions, typed: PipeInput) -> None:
-    actions.has_question = True
-    assert _press(actions, typed, "y") == ["answer y"]
-    assert _press(actions, typed, "xn") == ["answer y"]
-    assert actions.buffer.text == "xn"
 
 
 @pytest.mark.parametrize(("busy", "calls"), [(True, ["submit 'a' follow-up"]), (False, [])])
