@@ -227,6 +227,7 @@ class Agent:
         self._history = History(start.messages or kept.messages, self._lock)
         self._state = RunState(self._lock, self._history, kept.usage)
         self._subscribers = SubscriberList()
+        self._open_output_type: Any = None  # of a typed run that has not given its value yet
         self._key = object()  # stands for this agent where a reference would keep it alive
         self._active: Job | None = None
         self._waiting: Job | None = None
@@ -244,13 +245,15 @@ class Agent:
         """
         return self._start(CancelToken(), prompt_messages(prompt, images))
 
-    def resume(self) -> Run:
+    def resume(self, *, output_type: Any = None) -> Run:
         """Continue from the messages as they are.
 
-        After an answer, what is queued is sent: steering first, else follow-ups, else the word "continue".
-        Raises NothingToContinueError when there are no messages, AgentBusyError while a run is active.
+        After an answer, what is queued is sent: steering first, else follow-ups, else the word "continue". A
+        typed run (`run(output_type=...)`) that ended without its value stays typed; in another process, give
+        `output_type`. Raises NothingToContinueError when there are no messages, AgentBusyError while a run is
+        active.
         """
-        return self._start(CancelToken(), None)
+        return self._start(CancelToken(), None, output_type)
 
     def run(
         self, prompt: Prompt, images: Sequence[ImageContent] = (), *, output_type: Any = None
@@ -650,6 +653,8 @@ class Agent:
         Without prompts the run continues from the messages. When this is interrupted (Ctrl-C), a run that was
         accepted is aborted.
         """
+        if prompts is None and output_type is None:
+            output_type = self._open_output_type
         output = None if output_type is None else _typed_output(output_type, self._tools)
         try:
             with self._lock:
@@ -664,7 +669,9 @@ class Agent:
                     )
                 if prompts is None and not isinstance(last, AssistantMessage):
                     prompts = []
-                return self._accept(self._new_job(cancel, prompts, output)).run
+                run = self._accept(self._new_job(cancel, prompts, output)).run
+                self._open_output_type = output_type
+                return run
         except BaseException:
             cancel.cancel("aborted")
             raise
@@ -788,6 +795,8 @@ class Agent:
             self._deactivate()
             waiting, self._waiting = self._waiting, None
             active.settle()
+            if active.has_output:
+                self._open_output_type = None
             if waiting is not None and self._worker is not None:
                 self._activate(waiting, self._worker)
             elif self._closing.is_set():

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from agent.json_values import json_value
 from agent.usage import Cost, Usage
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
@@ -339,7 +340,7 @@ _BLOCK_FIELDS: dict[type, tuple[tuple[str, type], ...]] = {
 
 
 def message_to_json(message: Message) -> dict[str, Any]:
-    """The message as JSON data; `details` and `data` are passed as they are."""
+    """The message as JSON data; `details` and `data` in the nearest form (see `json_value`)."""
     match message:
         case UserMessage():
             content: Any = message.content
@@ -356,7 +357,7 @@ def message_to_json(message: Message) -> dict[str, Any]:
                 "content": [block_to_json(block) for block in message.content],
             }
             if message.details is not None:
-                data["details"] = message.details
+                data["details"] = json_value(message.details)
             if message.meta is not None:
                 data["meta"] = dict(message.meta)
             return data | {"isError": message.is_error, "timestamp": message.timestamp}
@@ -364,7 +365,7 @@ def message_to_json(message: Message) -> dict[str, Any]:
             return {
                 "role": "custom",
                 "kind": message.kind,
-                "data": message.data,
+                "data": json_value(message.data),
                 "timestamp": message.timestamp,
             }
     raise TypeError(f"not a message: {message!r}")

@@ -67,6 +67,12 @@ __all__ = [
     "agent_loop_continue",
 ]
 
+# Claude's `pause_turn`: a turn of the provider's own tools that takes long.
+_MAX_PAUSED_TURNS = 10
+
+# Answers in a row that `candidate_answer` may discard. A model that fails this often will not do better.
+_MAX_DISCARDED = 10
+
 # A model whose answers are cut inside their tool calls this often in a row will not do better.
 _MAX_TRUNCATED_TURNS = 3
 
@@ -144,6 +150,8 @@ class _Loop:
         self.turns = 0
         self.turns_at_input = 0
         self.truncated_turns = 0  # answers that were cut inside their tool calls, in a row
+        self.paused_turns = 0  # answers that the provider paused, in a row
+        self.discarded = 0  # answers that `candidate_answer` discarded, in a row
         self.last_stop: Stop | None = None  # set when the next answer is the last one
         self.has_ended = False
 
@@ -237,7 +245,12 @@ class _Loop:
                 return self._after_turn(Turn(None, retry=retry))
         outcome = self._run_calls(answer, tools)
         self.recorder.emit(TurnEnd(message, outcome.results, self.recorder.usage))
-        return self._after_turn(Turn(message, outcome))
+        return self._after_turn(Turn(message, outcome, None, answer.is_paused, self._sends_back(answer)))
+
+    def _sends_back(self, answer: Answer) -> bool:
+        """True for an answer that the provider paused: it is sent back, at most ten times in a row."""
+        self.paused_turns = self.paused_turns + 1 if answer.is_paused else 0
+        return 0 < self.paused_turns <= _MAX_PAUSED_TURNS and not answer.message.tool_calls
 
     def _failed(self, decision: Decision) -> Decision:
         """The decision of the recovery; the constraint of a request ends with its turn."""
@@ -257,7 +270,13 @@ class _Loop:
             self._discard()
             raise
         if retry is None:
+            self.discarded = 0
             self.caller.record(answer)
+            return None
+        self.discarded += 1
+        if self.discarded >= _MAX_DISCARDED:
+            self._discard()
+            raise RunFailed(f"candidate_answer discarded {self.discarded} answers in a row")
         return retry
 
     def _discard(self) -> None:
@@ -385,6 +404,8 @@ class _Loop:
 
     def _queued(self, turn: Turn) -> Decision | None:
         """Messages wait, or the turn's results do. At a limit the queues keep what they hold."""
+        if turn.is_sent_back:
+            return Continue()
         has_work = turn.outcome.ending is None
         if not has_work and self._reached_limit() is not None:
             return None
@@ -396,9 +417,9 @@ class _Loop:
 
     def _park(self, turn: Turn) -> Decision:
         """The end, unless the run parks, a limit leaves a turn for a reply, and one comes."""
-        ending: Stop = turn.outcome.ending or "end_turn"
+        ending = turn.natural_ending
         park = self.config.park
-        if park is None or ending != "end_turn" or self._limit_after_reply() is not None:
+        if park is None or ending not in ("end_turn", "truncated") or self._limit_after_reply() is not None:
             return End(ending)
         self.recorder.emit(AgentParked(park_payload(self.hooks, lambda: self._info(turn))))
         self.stopwatch.stop()  # time in which nothing works does not count
@@ -413,7 +434,7 @@ class _Loop:
     # -- parts of these decisions ----------------------------------------------------------------------
 
     def _has_work(self, turn: Turn) -> bool:
-        return turn.outcome.ending is None or self.queues.has_messages()
+        return turn.outcome.ending is None or turn.is_sent_back or self.queues.has_messages()
 
     def _reached_limit(self) -> Literal["max_turns", "budget"] | None:
         """The limit that is reached; in the order turns, tokens, money, time."""

@@ -1,9 +1,8 @@
-"""A typed result: the final answer is JSON of the type's schema, in text or as the arguments of a tool.
+"""Typed results: the final answer is JSON of the type's schema, in text or as the arguments of a tool.
 
-Each request goes the one way or the other. Where the server takes a schema for the answer, the model answers
-in text. Elsewhere it calls a tool whose parameters are the schema, which works with every server and beside
-other tools; JSON in text counts too. What does not fit is asked for again. Imports pydantic, so it is loaded
-when first used.
+Where the server takes a schema for the answer, the model answers in text. Elsewhere it calls a tool whose
+parameters are the schema, which works with every server and beside other tools; JSON in text counts too. An
+answer that does not match is asked for again. Imports pydantic, so it is loaded when first used.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from agent.stream import AgentContext, StreamOptions
 from agent.tools import AgentTool, ToolResult
 from agent.tools.signature import plain_schema, problems
 
-# A model that misses the schema four times running will not hit it the fifth time.
+# A model that misses the schema four times in a row will not match it the fifth time.
 _RETRIES = 3
 
 _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 
 
 class TypedOutput:
-    """The typed result of one run: the tool and the hooks that get it, and the value once it is there.
+    """The typed result of one run: the tool and the hooks that get it, and `value` once it is `found`.
 
-    Used by that run alone; `value` is read when it has ended. `takes_schema(model, context, options)` tells
-    of a request whether it brings `options.output_schema`; without it all goes through the tool. Raises
+    Used by that run alone; `value` is read when it has ended. `takes_schema(model, context, options)` is true
+    when a request sends `options.output_schema`; without it every answer goes through the tool. Raises
     ConfigurationError for a type that no schema can describe.
     """
 
     def __init__(self, output_type: Any, taken: Iterable[str] = ()) -> None:
         self.value: Any = None
         self.takes_schema: Callable[[Model, AgentContext, StreamOptions], bool] | None = None
-        self._in_text = False  # the last request brought the schema
-        self._found = False
+        self._in_text = False  # the last request sent the schema
+        self.found = False
         self._misses = 0
         self._adapter, self._wrapped, schema = _described(output_type)
         names = set(taken)
@@ -60,7 +59,7 @@ class TypedOutput:
     def prepare(
         self, model: Model, context: AgentContext, options: StreamOptions
     ) -> tuple[AgentContext, StreamOptions]:
-        """The request with the answer asked for: by its schema where it can bring one, else by the tool."""
+        """The request, with the schema where it can send one, else with the tool."""
         with_schema = self._with_schema(model, context, options)
         self._in_text = with_schema is not None
         return with_schema or self._with_tool(context, options)
@@ -98,12 +97,12 @@ class TypedOutput:
             raise ToolError("invalid answer: value is required") from None
         except ValidationError as error:
             self._misses += 1
-            raise ToolError(f"invalid answer: {problems(error)}; mend it and call again") from None
+            raise ToolError(f"invalid answer: {problems(error)}; fix it and call again") from None
         return ToolResult("The answer was taken.", terminate=True)
 
     def _judge(self, info: CandidateInfo) -> Candidate | None:
-        """Accept the JSON of a value, and whatever is said once the tool has taken the value."""
-        if info.message.tool_calls or (self._found and not self._in_text):
+        """Accept the JSON of a value, and any text after the tool has taken the value."""
+        if info.message.tool_calls or (self.found and not self._in_text):
             return None
         text = info.message.text
         fenced = _FENCED.match(text)
@@ -117,11 +116,11 @@ class TypedOutput:
             return Candidate.abort(self._failure())
         if self._in_text:
             schema = json.dumps(self.tool.parameters, ensure_ascii=False)
-            said = f"Your last answer was not read: {wrong}. Answer in JSON alone, of this schema: {schema}"
-            return Candidate.retry(RequestUpdate(system_suffix=said))
+            notice = f"Your last answer was not read: {wrong}. Answer in JSON alone, of this schema: {schema}"
+            return Candidate.retry(RequestUpdate(system_suffix=notice))
         name = self.tool.name
-        said = f"Your last answer was not read: it was text. Call {name} with the answer as its arguments."
-        return Candidate.retry(RequestUpdate(tool_choice=name, system_suffix=said))
+        notice = f"Your last answer was not read: it was text. Call {name} with the answer as its arguments."
+        return Candidate.retry(RequestUpdate(tool_choice=name, system_suffix=notice))
 
     def _unwrapped(self, text: str) -> str:
         """The JSON of the value itself, where the schema had it inside an object."""
@@ -133,11 +132,11 @@ class TypedOutput:
         return text
 
     def _limit_misses(self, info: RunInfo) -> TurnUpdate | None:
-        return TurnUpdate(error=self._failure()) if self._misses > _RETRIES and not self._found else None
+        return TurnUpdate(error=self._failure()) if self._misses > _RETRIES and not self.found else None
 
     def _set(self, text: str) -> None:
         self.value = self._adapter.validate_json(text)
-        self._found = True
+        self.found = True
 
     def _failure(self) -> AgentError:
         return AgentError(f"the model gave no valid typed answer in {self._misses} attempts")
@@ -148,7 +147,7 @@ def _hinted(context: AgentContext, hint: str) -> AgentContext:
 
 
 def _described(output_type: Any) -> tuple[TypeAdapter[Any], bool, dict[str, Any]]:
-    """What reads such values, whether they are wrapped in an object, and the schema of the arguments."""
+    """The adapter of the type, whether its values are wrapped in an object, and the schema."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(output_type)
         schema = adapter.json_schema()

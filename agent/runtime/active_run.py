@@ -16,7 +16,7 @@ from agent.loop.history import History
 from agent.loop.run import run_on_history
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.models import Model
-from agent.runs import EventSink, RunResult, forward_events_to
+from agent.runs import EventSink, RunResult, Stop, forward_events_to
 from agent.runtime.event_relay import EventRelay
 from agent.runtime.inbox import Inbox
 from agent.runtime.run_handle import Run
@@ -96,8 +96,15 @@ class ActiveRun:
 
     def settle(self) -> None:
         """Give the result to the handle of the run."""
-        job = self._job
-        job.run.settle(self._outcome.result(self._run.run_id, job.output.value if job.output else None))
+        output = self._job.output.value if self._job.output is not None and self.has_output else None
+        self._job.run.settle(self._outcome.result(self._run.run_id, output))
+
+    @property
+    def has_output(self) -> bool:
+        """True when the run was typed and ended with its value."""
+        output = self._job.output
+        ended_early = self._outcome.stop in ("error", "aborted", "paused")
+        return output is not None and output.found and not ended_early
 
     def _run_loop(self) -> None:
         job = self._job
@@ -117,7 +124,8 @@ class ActiveRun:
         if job.output is not None:
             config.answer_tools = (job.output.tool,)
             config.prepare_answer = job.output.prepare
-            config.hooks = merge_hooks(job.output.hooks, config.hooks)
+            # Last, so that it takes no value that another hook rejects.
+            config.hooks = merge_hooks(config.hooks, job.output.hooks)
         return config
 
     def _emit_crash(self, text: str) -> None:
@@ -223,6 +231,10 @@ class _Outcome:
                 self.turns += 1
         elif isinstance(event, AgentEnd):
             self._end = event
+
+    @property
+    def stop(self) -> Stop:
+        return self._end.stop
 
     def result(self, run_id: str, output: Any = None) -> RunResult:
         end = self._end

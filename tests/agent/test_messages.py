@@ -476,3 +476,18 @@ def test_usage_that_is_no_object_is_a_value_error(usage: Any) -> None:
     answer = message_to_json(AssistantMessage("x")) | {"usage": usage}
     with pytest.raises(ValueError, match="usage"):
         message_from_json(answer)
+
+
+@pytest.mark.parametrize("details", [object(), {"x": {1, 2}}, float("nan"), b"\xff"])
+def test_details_that_json_cannot_hold_are_stored_in_the_nearest_form(details: Any) -> None:
+    """FR-17"""
+    for message in (ToolResultMessage("c", "t", "x", details=details), CustomMessage("note", details)):
+        json.dumps(message_to_json(message), allow_nan=False)
+
+
+def test_details_nested_too_deeply_are_stored_as_text() -> None:
+    """FR-17"""
+    details: Any = {}
+    for _ in range(5_000):
+        details = {"deeper": details}
+    json.dumps(message_to_json(ToolResultMessage("c", "t", "x", details={"deep": details})))

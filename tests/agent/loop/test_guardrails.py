@@ -357,3 +357,11 @@ def test_of_several_judges_the_first_that_does_not_accept_wins() -> None:
     played: Played = play("bad", "good", hooks=hooks)
     assert [c.system_prompt for c in played.model.contexts] == ["", "second"]
     assert [info.message.text for info in seen] == ["good"]
+
+
+def test_an_answer_that_is_never_accepted_ends_the_run() -> None:
+    """FR-29"""
+    played = play(*["no"] * 30, hooks=Hooks(candidate_answer=lambda info: Candidate.retry()))
+    assert played.model.calls == 10
+    assert played.end.stop == "error"
+    assert "discarded 10 answers in a row" in played.end.error

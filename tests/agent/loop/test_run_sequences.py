@@ -12,6 +12,7 @@ from agent.cancel import CancelToken
 from agent.errors import NothingToContinueError
 from agent.events import AutoResume, Event, MessageEnd, StreamRetry, ToolExecutionStart, TurnEnd
 from agent.hooks import Hooks, ToolDecision
+from agent.limits import Limits
 from agent.loop import AUTO_RESUME_MARKER, LoopConfig, agent_loop
 from agent.messages import AssistantMessage, CustomMessage, TextContent, ToolCall, UserMessage
 from agent.retry import RetryPolicy
@@ -723,8 +724,56 @@ def test_an_answer_that_is_always_cut_inside_its_calls_ends_in_an_error() -> Non
     assert "cut off by the output limit" in played.end.error
 
 
-def test_a_cut_text_is_a_natural_end() -> None:
-    assert play([text("half"), done("length")]).end.stop == "end_turn"
+def test_a_cut_text_ends_the_run_as_truncated() -> None:
+    """FR-7"""
+    assert play([text("half"), done("length")]).end.stop == "truncated"
+
+
+@pytest.mark.parametrize("pieces", [[], [text(" ")], [thinking("hmm")]])
+def test_a_cut_answer_that_says_nothing_is_kept_and_ends_the_run_as_truncated(pieces: list[Any]) -> None:
+    """FR-7"""
+    played = play([*pieces, done("length")], "never")
+    assert played.end.stop == "truncated"
+    assert labels(played.new) == "hi,A"
+    assert played.model.calls == 1
+
+
+def test_a_queued_message_is_sent_after_a_cut_text() -> None:
+    box = inbox(follow_ups="more")
+    played = play([text("half"), done("length")], "whole", **queues(box))
+    assert labels(played.new) == "hi,A,more,A"
+    assert played.end.stop == "end_turn"
+
+
+# --- answers that the provider pauses --------------------------------------------------------------
+
+PAUSED = [TextDelta(0, "searching"), StreamDone("stop", paused=True)]
+
+
+def test_a_paused_answer_is_sent_back_with_nothing_behind_it() -> None:
+    """FR-24"""
+    box = inbox(steering="later")
+    played = play(PAUSED, PAUSED, "done", "and more", **queues(box))
+    assert played.sent() == ["hi,later", "hi,later,A", "hi,later,A,A"]
+    box = inbox()
+    hooks = Hooks(steering_messages=lambda: [UserMessage("now")])
+    played = play(PAUSED, "done", hooks=hooks, limits=Limits(max_turns=2), **queues(box))
+    assert played.sent() == ["hi,now", "hi,now,A"]
+
+
+def test_a_paused_answer_is_sent_back_ten_times_at_most() -> None:
+    """FR-24"""
+    played = play(*[PAUSED] * 20)
+    assert played.model.calls == 11
+    assert played.end.stop == "truncated"
+
+
+def test_a_paused_answer_is_no_candidate() -> None:
+    """FR-24"""
+    seen: list[str] = []
+    hooks = Hooks(candidate_answer=lambda info: seen.append(info.message.text))
+    play(PAUSED, "done", hooks=hooks)
+    assert seen == ["done"]
 
 
 def test_cut_turns_are_counted_only_in_a_row() -> None:

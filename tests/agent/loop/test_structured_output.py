@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from agent.errors import ConfigurationError, GuardrailError, RunError
 from agent.hooks import Candidate, CandidateInfo, Hooks, OutputInfo, ToolDecision, TurnUpdate
 from agent.limits import Limits
 from agent.stream import AgentContext
-from agent.testing import ScriptedModel, done, thinking, tool_call
+from agent.testing import ScriptedModel, done, error, thinking, tool_call
+from agent.transcript import Transcript
 
 
 class City(BaseModel):
@@ -278,3 +280,86 @@ def test_two_runs_of_one_agent_share_no_answer() -> None:
     with agent:
         assert agent.run("x", output_type=City).output == City(**PARIS)
         assert agent.run("y", output_type=int).output == 7
+
+
+# -- values that do not count (FR-6) ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        Hooks(candidate_answer=lambda info: Candidate.retry()),
+        Hooks(candidate_answer=lambda info: Candidate.abort("no")),
+        Hooks(output_guardrails=[("never", lambda info: 1 / 0)]),
+        Hooks(prepare_turn=lambda info: TurnUpdate(error="no more")),
+    ],
+)
+def test_a_value_that_was_rejected_is_no_output(hooks: Hooks) -> None:
+    """FR-6"""
+    answer = json.dumps(PARIS)
+    agent, _ = agent_of(answer, answer, answer, hooks=hooks, limits=Limits(max_turns=2))
+    with agent:
+        try:
+            result = agent.run("How big is Paris?", output_type=City)
+        except RunError as error:
+            result = error.partial_result
+    assert result.stop in ("max_turns", "error")
+    assert result.output is None
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_typed_run_that_paused_reaches_its_value_after_resume(restart: bool) -> None:
+    """FR-6"""
+    asked: list[str] = []
+
+    def gate(info: Any) -> ToolDecision:
+        asked.append(info.name)
+        return ToolDecision.pause()
+
+    hooks = Hooks(before_tool=gate)
+    agent, model = agent_of(
+        [tool_call("look", {"name": "Paris"}, "c1")],
+        [final(PARIS)],
+        "more",
+        tools=[look],
+        hooks=hooks,
+    )
+    with agent:
+        result = agent.run("How big is Paris?", output_type=City)
+        assert (result.stop, result.output) == ("paused", None)
+        kept = Transcript.from_json(json.loads(json.dumps(agent.transcript.to_json())))
+        following = (
+            Agent(
+                model.model,
+                stream_fn=model.stream,
+                tools=[look],
+                transcript=kept,
+                hooks=hooks,
+            )
+            if restart
+            else agent
+        )
+        with following:
+            following.resolve_pending(lambda call: "two million")
+            run = following.resume(output_type=City) if restart else following.resume()
+            result = run.result(10)
+            assert (result.stop, result.output) == ("end_turn", City(**PARIS))
+            assert asked == ["look"]
+            assert following.resume().result(10).output is None  # the typed run is over
+
+
+def test_a_typed_run_that_failed_reaches_its_value_after_resume() -> None:
+    """FR-6"""
+    agent, _ = agent_of(error("400 no"), [final(PARIS)])
+    with agent:
+        with pytest.raises(RunError):
+            agent.run("How big is Paris?", output_type=City)
+        assert agent.resume().result(10).output == City(**PARIS)
+
+
+def test_a_prompt_after_a_typed_run_without_a_value_is_not_typed() -> None:
+    agent, _ = agent_of(error("400 no"), "plain")
+    with agent:
+        with pytest.raises(RunError):
+            agent.run("How big is Paris?", output_type=City)
+        assert agent.run("again").text == "plain"

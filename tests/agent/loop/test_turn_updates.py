@@ -418,7 +418,7 @@ def test_a_cut_text_may_be_taken_further() -> None:
     )
     assert [text_of(m) for m in played.new] == ["hi", "Once upon", "go on", "a time"]
     silent = play(cut("Once upon"), "a time", hooks=truncating(None))
-    assert silent.end.stop == "end_turn"
+    assert silent.end.stop == "truncated"
     assert [text_of(m) for m in silent.new] == ["hi", "Once upon"]
 
 
