@@ -84,8 +84,8 @@ class CommandPattern:
     def parse(cls, text: str, *, allows: bool) -> CommandPattern:
         """Parse a pattern; raises Unparsable for one that can match nothing."""
         script = parse_pattern(text)
-        if not script.is_one_command:
-            if not allows:
+        if not script.is_one_command or not script.commands[0].words:
+            if not allows or not script.commands:
                 raise Unparsable("a pattern is for one command, without ; & | < and line feeds")
             if any(WILD in token for token in script.tokens):
                 raise Unparsable("a pattern of several commands cannot contain *")

@@ -103,12 +103,14 @@ def _names_hidden_path(call: Call, rules: Sequence[Rule]) -> Judgement | None:
         return None
     words = re.split(r"[\s;&|()<>=:,]+", re.sub(r"[\"'\\]", "", call.command))
     for word in list(dict.fromkeys(words))[:_MAX_WORDS]:
-        path = os.path.join(
-            call.folder, os.path.expanduser(word.replace("$HOME", "~").replace("${HOME}", "~"))
-        )
-        if not word or "\0" in path or len(path) > _MAX_PATH:
+        word = word.replace("${HOME}", "~").replace("$HOME", "~")
+        if not word or len(word) > _MAX_PATH:
             continue
-        use = PathUse(os.path.normpath(path), os.path.realpath(path), False)
+        try:
+            path = os.path.join(call.folder, os.path.expanduser(word))
+            use = PathUse(os.path.normpath(path), os.path.realpath(path), False)
+        except ValueError:  # no system has such a path
+            continue
         for rule in hiding:
             if rule.path.matches(use):
                 return Judgement("ask", f"it names {word}: the rule {rule.text} of {rule.source}")

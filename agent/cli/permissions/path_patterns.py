@@ -34,6 +34,8 @@ class PathPattern:
 
         if pattern.startswith("$"):
             raise BadGlob("variables are not replaced; write ~ for the home folder")
+        if "\0" in pattern or any("\ud800" <= character <= "\udfff" for character in pattern):
+            raise BadGlob("no file name has such characters")
         pattern = os.path.expanduser(pattern)
         is_folder = len(pattern) > 1 and pattern.endswith("/")
         pattern = pattern.rstrip("/") or pattern[:1]

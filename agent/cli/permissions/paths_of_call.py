@@ -66,8 +66,12 @@ def _file_tool(name: str, cwd: str) -> Tool[Any]:
 
 def _named(arguments: Mapping[str, object], cwd: str) -> tuple[PathUse, ...]:
     named = [value for key, value in arguments.items() if key.lower().replace("-", "_") in _ARGUMENTS]
-    uses = []
-    for path in map(str, named):
+    return tuple(_use(str(path), cwd) for path in named)
+
+
+def _use(path: str, cwd: str) -> PathUse:
+    try:
         written = os.path.normpath(os.path.join(os.path.abspath(cwd), os.path.expanduser(path)))
-        uses.append(PathUse(written, real_path(path, cwd), is_written=True))
-    return tuple(uses)
+    except ValueError:
+        written = NO_PATH
+    return PathUse(written, real_path(path, cwd), is_written=True)

@@ -77,8 +77,6 @@ class ProtectedFiles:
         candidates = ((folder, last), (parent, middle))
         name = os.path.basename(self._folder)
         return any(
-            _GLOB.search(part)
-            and fnmatch.fnmatchcase(name, part)
-            and os.path.abspath(os.path.expanduser(above or ".")) == os.path.dirname(self._folder)
+            _GLOB.search(part) and fnmatch.fnmatchcase(name, part) and above == os.path.dirname(self._folder)
             for above, part in candidates
         )

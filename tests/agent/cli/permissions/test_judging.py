@@ -6,9 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent.cli.permissions.judging import judge, narrowest_rules
 from agent.cli.permissions.rules import Call, Verdict, parse_rule
+from agent.errors import ConfigurationError
+
+ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
 
 
 def _judged(
@@ -260,3 +265,44 @@ def test_always_is_not_offered_when_no_rule_can_express_the_call(command: str) -
 def test_home_is_expanded_in_patterns() -> None:
     key = os.path.expanduser("~/.ssh/id")
     assert _judged(Call("read", {"path": key}, "/"), {"deny": ["read(~/.ssh/**)"]}) == "deny"
+
+
+_TEXT = st.text(
+    alphabet=st.sampled_from("ab gitrm*?[]{}()<>|&;$'\"\\`#~!=-/.,:%\n\t\0\x01\x7f\ud800\u200b0123"),
+    max_size=24,
+)
+_NAMES = st.sampled_from(
+    "sudo env find xargs sh bash git docker npx sed awk python tar sort eval time [ uv".split()
+)
+_COMMANDS = st.one_of(
+    _TEXT,
+    st.lists(st.one_of(_NAMES, _TEXT, st.sampled_from(["-c", "-exec", "--", "$x"])), max_size=6).map(
+        " ".join
+    ),
+)
+
+
+@settings(max_examples=int(400 * ROUNDS), deadline=None)
+@given(_COMMANDS, _COMMANDS, st.sampled_from(["allow", "ask", "deny"]), st.booleans())
+def test_no_rule_and_no_call_raises(pattern: str, command: str, verdict: Verdict, is_path: bool) -> None:
+    """Every text is a rule or a ConfigurationError, and every call gets a judgement."""
+    tool = "*" if is_path else "bash"
+    try:
+        rule = parse_rule(verdict, f"{tool}({pattern})", base="/", is_project=False, source="test")
+    except ConfigurationError:
+        return
+    for call in (_command(command), Call("edit", {"path": command, "oldText": "a", "newText": "b"}, "/")):
+        judge(call, [rule])
+        narrowest_rules(call)
+
+
+@settings(max_examples=int(300 * ROUNDS), deadline=None)
+@given(_COMMANDS)
+def test_a_stored_rule_allows_its_command_and_no_other(command: str) -> None:
+    texts = narrowest_rules(_command(command))
+    if not texts:
+        return
+    allow: dict[Verdict, list[str]] = {"allow": list(texts)}
+    assert _judged(_command(command), allow) == "allow"
+    for other in (f"{command} x", f"x; {command}", f"{command}; x", f"X=y {command}", f"sudo {command}"):
+        assert _judged(_command(other), allow) is None, other
