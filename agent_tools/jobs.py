@@ -27,6 +27,8 @@ DEFAULT_WAIT = 30.0
 WAIT_STEP = 0.05
 # Seconds to wait until the output of a killed job has been read.
 JOIN_TIMEOUT = 2.0
+# Characters of a pattern: compiling a longer one can take seconds and cannot be interrupted.
+MAX_PATTERN_LENGTH = 4000
 # Seconds for one search: a pattern that backtracks without end must not block the interpreter.
 PATTERN_TIMEOUT = 1.0
 
@@ -265,6 +267,8 @@ def _one_line(command_line: str) -> str:
 def _compiled(pattern: str | None) -> regex.Pattern[str] | None:
     if not pattern:
         return None
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ToolFailure(f"pattern has {len(pattern)} characters; at most {MAX_PATTERN_LENGTH} are allowed")
     check_size(pattern)
     try:
         return regex.compile(pattern)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import os
 import tempfile
 import threading
 import time
@@ -33,7 +34,7 @@ from typing import Any
 
 from agent_tools.contract.answers import ContractViolation, check_result, check_schema
 from agent_tools.contract.processes import children, wait_gone
-from agent_tools.tool import AnyTool
+from agent_tools.tool import AnyTool, ToolFailure
 
 THREADS = 8
 DEADLINE = 20.0  # seconds after which a fast call counts as hanging
@@ -290,6 +291,33 @@ def bounds_its_output(case: ToolCase, root: Path) -> None:
         )
 
 
+def declares_its_paths(case: ToolCase, root: Path) -> None:
+    """`paths`, by which permissions are judged, names every file that a call changes, and changes none."""
+    tool = case.make(root)
+    paths = getattr(tool, "paths", None)
+    if paths is None:
+        raise NotApplicable("the tool has no method `paths`")
+    arguments, before = case.valid_arguments(0), _files(root)
+    uses = paths(arguments)
+    if _files(root) != before:
+        raise ContractViolation("paths changed files")
+    for use in uses or ():
+        if not (os.path.isabs(use.path) and use.real == os.path.realpath(use.real)):
+            raise ContractViolation(f"paths returned {use!r}, which is not absolute or not resolved")
+    base = case.valid_arguments(0)
+    for name in tool.parameters["properties"]:
+        for value in _bad_values():
+            with contextlib.suppress(ToolFailure, *case.failures):
+                paths({**base, name: value})
+    Call(case, tool, arguments).finish()
+    after = _files(root)
+    written = [use.real for use in uses or () if use.is_written]
+    for path in sorted({path for path in {*before, *after} if before.get(path, 0) != after.get(path, 0)}):
+        is_new_folder = os.path.isdir(path) and any(real.startswith(path + os.sep) for real in written)
+        if uses is not None and not is_new_folder and os.path.realpath(path) not in written:
+            raise ContractViolation(f"a call changed {path}, which paths does not name as written: {uses!r}")
+
+
 CHECKS: tuple[Callable[[ToolCase, Path], None], ...] = (
     well_formed_schema,
     stable_schema,
@@ -301,6 +329,7 @@ CHECKS: tuple[Callable[[ToolCase, Path], None], ...] = (
     starts_nothing_when_cancelled,
     ends_when_cancelled,
     bounds_its_output,
+    declares_its_paths,
 )
 
 

@@ -122,6 +122,12 @@ def test_long_output_shows_its_end_and_names_the_file(bash: Tool[Any], jobs: Too
         ({"action": "read"}, "id is required for read"),
         ({"action": "read", "id": "job-7"}, "there is no job 'job-7'; jobs: job-1"),
         ({"action": "wait", "id": "job-1", "pattern": "("}, "not a valid regular expression"),
+        (
+            {"action": "wait", "id": "job-1", "pattern": "(?:ab|cd){300000}"},
+            "a count is at most 1000",
+        ),  # FT-S7
+        ({"action": "wait", "id": "job-1", "pattern": "a{99999999}"}, "a count is at most 1000"),
+        ({"action": "wait", "id": "job-1", "pattern": "a|" * 3000}, "at most 4000"),
         ({"action": "dance"}, "'list', 'read', 'wait' or 'kill'"),
     ],
 )

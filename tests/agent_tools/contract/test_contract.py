@@ -15,7 +15,7 @@ import pytest
 
 from agent_tools.contract import CHECKS, ContractError, NotApplicable, ToolCase, check_tool, run_check
 from agent_tools.contract import processes as processes
-from agent_tools.tool import ImageBlock, Result, TextBlock
+from agent_tools.tool import ImageBlock, PathUse, Result, TextBlock, ToolFailure
 
 BY_NAME = {check.__name__: check for check in CHECKS}
 
@@ -65,7 +65,7 @@ def test_a_good_tool_passes_every_check_that_applies() -> None:
     applied = check_tool(
         Fake, lambda number: {"text": f"abc{number}"}, expected=lambda number: f"{number}cba"
     )
-    assert set(BY_NAME) - set(applied) == {"ends_when_cancelled", "bounds_its_output"}
+    assert set(BY_NAME) - set(applied) == {"ends_when_cancelled", "bounds_its_output", "declares_its_paths"}
 
 
 def test_a_tool_can_be_checked_without_good_arguments() -> None:
@@ -397,6 +397,71 @@ def test_a_large_call_that_says_little_proves_nothing() -> None:
     assert "proves nothing" in violation("bounds_its_output", Fake, large={"text": "x"})
 
 
+class Writer(Fake):
+    """Writes its text into the file `named`, and declares what `declared` returns."""
+
+    named = "a.txt"
+
+    def declared(self, arguments: dict[str, Any]) -> Any:
+        return (PathUse(str(self.root / "a.txt"), str(self.root / "a.txt"), True),)
+
+    def paths(self, arguments: dict[str, Any]) -> Any:
+        if not isinstance(arguments.get("text"), str):
+            raise ToolFailure("text must be a string")
+        return self.declared(arguments)
+
+    def answer(self, text: str, context: Any) -> Any:
+        path = self.root / self.named
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+        return super().answer(text, context)
+
+
+def test_a_tool_that_declares_what_it_writes_passes() -> None:
+    class Undeclared(Writer):
+        def declared(self, arguments: dict[str, Any]) -> Any:
+            return None
+
+    class InFolder(Writer):
+        named = "new/a.txt"
+
+        def declared(self, arguments: dict[str, Any]) -> Any:
+            return (PathUse(str(self.root / "new/a.txt"), str(self.root / "new/a.txt"), True),)
+
+    for make in (Writer, Undeclared, InFolder):
+        run_check(BY_NAME["declares_its_paths"], case(make))
+
+
+def test_a_file_that_is_written_and_not_declared_is_found() -> None:
+    class Other(Writer):
+        named = "b.txt"
+
+    class ReadOnly(Writer):
+        def declared(self, arguments: dict[str, Any]) -> Any:
+            return (PathUse(str(self.root / "a.txt"), str(self.root / "a.txt")),)
+
+    class Nothing(Writer):
+        def declared(self, arguments: dict[str, Any]) -> Any:
+            return ()
+
+    for make in (Other, ReadOnly, Nothing):
+        assert "which paths does not name as written" in violation("declares_its_paths", make)
+
+
+def test_paths_that_are_relative_or_change_files_are_found() -> None:
+    class Relative(Writer):
+        def declared(self, arguments: dict[str, Any]) -> Any:
+            return (PathUse("a.txt", "a.txt", True),)
+
+    class Eager(Writer):
+        def declared(self, arguments: dict[str, Any]) -> Any:
+            (self.root / "a.txt").write_text("x")
+            return super().declared(arguments)
+
+    assert "not absolute" in violation("declares_its_paths", Relative)
+    assert "paths changed files" in violation("declares_its_paths", Eager)
+
+
 @pytest.mark.parametrize("check", ["ends_when_cancelled", "bounds_its_output", "answers_eight_threads"])
 def test_a_check_names_the_field_that_it_lacks(check: str) -> None:
     with pytest.raises(NotApplicable, match="give "):
@@ -437,7 +502,7 @@ def test_mine(case, tool_check):
     )
     assert "PASSED test_mine.py::test_mine[well_formed_schema-bad]" in done.stdout, done.stdout
     assert "ValueError instead of a result" in done.stdout
-    assert "2 skipped" in done.stdout
+    assert "3 skipped" in done.stdout
     assert done.returncode == 1
 
 
