@@ -1,4 +1,4 @@
-"""edit: quoted text of a file replaced, and nothing else of it touched."""
+"""edit: replaces quoted text in a file and changes nothing else."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _ATTEMPTS = 5
 MAX_EDITED_BYTES = 100 * 1024 * 1024  # a text is held several times while it is edited
 
 DESCRIPTION = """\
-Replace text in a file. oldText must stand in the file exactly once, character for character with its \
-indentation; take as many lines around it as that needs, and no more. Give either oldText and newText, or \
-edits, a list of such pairs for one file: every oldText is looked for in the file as it is now, they must \
-not overlap, and either all are made or none. Everything else in the file stays as it is, line endings and \
-encoding included. To make a file or rewrite most of one, use write."""
+Replace text in a file. oldText must occur in the file exactly once, character for character with its \
+indentation; include as many lines around it as that needs, and no more. Give either oldText and newText, or \
+edits, a list of such pairs for one file: every oldText is searched in the file as it is now, they must not \
+overlap, and either all are applied or none. Everything else in the file stays as it is, line endings and \
+encoding included. To create a file or rewrite most of one, use write."""
 
 
 def edit_tool(
@@ -45,10 +45,10 @@ def edit_tool(
 ) -> Tool[EditArguments]:
     """The tool `edit`, with relative paths taken from `cwd`.
 
-    `reader(context, absolute_path)` and `writer(context, absolute_path, text)` stand for the disk when the
-    text lives elsewhere (in an editor, on another machine). Edits of one file wait for each other, however
-    its path is spelled, so parallel calls lose nothing. `confine` refuses what is not below `cwd`,
-    and changes of the files and folders in `protect`, which programs outside a sandbox obey.
+    `reader(context, absolute_path)` and `writer(context, absolute_path, text)` replace the disk when the text
+    is elsewhere (in an editor, on another machine). Edits of one file wait for each other, whatever path
+    names it, so parallel calls lose nothing. `confine` refuses what is not below `cwd`, and changes of the
+    files and folders in `protect`, which programs outside a sandbox obey.
     """
     cwd, filesystem = filesystem_for(cwd, confine, protect)
 
@@ -93,7 +93,7 @@ def prepare_edit(
     reader: Reader | None = None,
     filesystem: Filesystem = FILESYSTEM,
 ) -> Edited:
-    """What the call would make of the file, which is only read; raises `ToolFailure` if it cannot be done."""
+    """Compute the edit of a file without writing it; raises `ToolFailure` if it cannot be applied."""
     data = _load(arguments.path, path, context, reader, filesystem)
     _stop_if_cancelled(arguments.path, context)
     if arguments.if_hash is not None and arguments.if_hash != content_hash(data):
@@ -132,8 +132,8 @@ def _result(arguments: EditArguments, edited: Edited) -> Result:
     count = len(arguments.replacements)
     plural = "s" if count > 1 else ""
     text = f"Edited {arguments.path}: {count} replacement{plural}, +{diff.added} -{diff.removed} lines"
-    # A change of characters that cannot be shown has no line.
+    # A change of invisible characters has no line in the diff.
     text += f", first changed line {diff.first_changed_line}." if diff.first_changed_line else "."
     if edited.was_forgiving:
-        text += " The file's text differed from oldText in blanks or typographic characters."
+        text += " The file's text differed from oldText in whitespace or typographic characters."
     return Result(text, {"diff": diff.text, "firstChangedLine": diff.first_changed_line})

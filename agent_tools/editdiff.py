@@ -1,4 +1,4 @@
-"""editdiff: what an edit would change, shown as a diff; nothing is written."""
+"""editdiff: shows what an edit would change as a diff, without writing it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
 from agent_tools.truncate import cut_line, format_size, keep_head
 
-_ROW_LENGTH = 2000  # characters; a minified file shall not fill the answer with one row
-_NOTICE_BYTES = 200  # kept free for the notice, so that the whole answer stays within the limit
+_ROW_LENGTH = 2000  # characters, so that a minified file does not fill the result with one row
+_NOTICE_BYTES = 200  # kept free for the notice, so that the whole result stays within the limit
 
 DESCRIPTION = """\
 Show what an edit would do to a file, as a diff with line numbers, without changing anything. The arguments \
-are those of edit. A row starts with - for a line that would go, + for one that would come, and a blank for \
-context."""
+are those of edit. A row starts with - for a removed line, + for an added one, and a space for context."""
 
 
 def editdiff_tool(
@@ -38,7 +37,7 @@ def editdiff_tool(
         rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])
         shown = keep_head(rows)
         if not shown.truncated:
-            return Result(rows or "Only characters that cannot be shown would change.", details)
+            return Result(rows or "Only invisible characters would change.", details)
         shown = keep_head(rows, max_bytes=shown.max_bytes - _NOTICE_BYTES)
         details["truncation"] = shown.summary()
         notice = (

@@ -1,4 +1,4 @@
-"""find: files and folders by name."""
+"""find: finds files and folders by name."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, Too
 from agent_tools.truncate import MAX_BYTES
 
 DEFAULT_LIMIT = 1000
-_TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
+_TIME_LIMIT = 60.0  # seconds
 
 
 class FindArguments(Arguments):
     pattern: str = Field(
-        description="Glob of what to find. Without a slash it names entries at any depth (*.ts, README*, "
+        description="Glob to find. Without a slash it matches entries at any depth (*.ts, README*, "
         "config.{yml,yaml}); with one, paths below `path` (src/**/*.spec.ts, docs/*, **/migrations/*)"
     )
     path: str = Field(".", description="Folder to search (default: the working directory)")
@@ -42,9 +42,9 @@ class FindArguments(Arguments):
 DESCRIPTION = f"""\
 Find files and folders by name. Lists paths relative to `path`, sorted, folders with a trailing slash.
 
-What .gitignore names, .git and node_modules are left out; hidden files are included; upper and lower case \
-differ; links are listed, not followed. At most {DEFAULT_LIMIT} results or {MAX_BYTES // 1024}KB are shown. \
-Prefer this tool to find and fd in bash; to search inside files use grep."""
+Files ignored by .gitignore, .git and node_modules are skipped; hidden files are included; upper and lower \
+case differ; links are listed, not followed. At most {DEFAULT_LIMIT} results or {MAX_BYTES // 1024}KB are \
+shown. Prefer this tool to find and fd in bash; to search inside files use grep."""
 
 
 def find_tool(
@@ -56,7 +56,7 @@ def find_tool(
 ) -> Tool[FindArguments]:
     """The tool `find`, with relative paths taken from `cwd`; `time_limit` seconds end it with an error.
 
-    `confine` refuses what is not below `cwd`; the rules of a .gitignore above it then do not hold.
+    `confine` refuses paths that are not below `cwd`; a .gitignore above it then does not apply.
     `exclude` leaves files and folders out, as for `grep_tool`.
     """
     cwd, filesystem = filesystem_for(cwd, confine)

@@ -1,4 +1,4 @@
-"""grep: lines that match a pattern, with the lines around them."""
+"""grep: finds lines that match a pattern, with the lines around them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, Too
 from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH
 
 DEFAULT_LIMIT = 100
-_TIME_LIMIT = 60.0  # seconds; a search of a model is a question, not a job
+_TIME_LIMIT = 60.0  # seconds
 _MAX_CONTEXT = 2000  # lines; more than any answer shows
 _CUT = "... [truncated]"
 _CUT_START = "[truncated] ..."
@@ -45,8 +45,7 @@ class GrepArguments(Arguments):
     )
     path: str = Field(
         ".",
-        description="Folder or file to search (default: the working directory). What is named here is "
-        "searched even if ignored",
+        description="Folder or file to search (default: the working directory), even if ignored",
     )
     glob: str = Field(
         "",
@@ -68,7 +67,7 @@ DESCRIPTION = f"""\
 Search the contents of files for a pattern. Shows matching lines as `path:LINE: text` and, with context, the \
 lines around them as `path-LINE- text`, sorted by path.
 
-Files named by .gitignore, .git and node_modules are left out, hidden files are searched; binary files are \
+Files ignored by .gitignore, .git and node_modules are skipped, hidden files are searched; binary files are \
 only named. At most {DEFAULT_LIMIT} matches or {MAX_BYTES // 1024}KB are shown; lines longer than \
 {MAX_LINE_LENGTH} characters are cut around the match. Prefer this tool to grep and rg in bash; narrow a \
 broad search with path or glob."""
@@ -191,13 +190,13 @@ class _Search:
                     yield prefix + name
 
     def _literal(self) -> Pattern | None:
-        """The pattern as plain text, when finding that is another matter."""
+        """The pattern as plain text, if that matches other lines than the regular expression."""
         if self._pattern.finds_itself:
             return None
         return compile_pattern(self._arguments.pattern, True, self._arguments.ignore_case)
 
     def _why_nothing(self, budget: Budget, literal: tuple[str, int] | None) -> str:
-        """What may help a model that expected a match."""
+        """Hints for a model that expected a match."""
         hints = []
         if literal:
             name, line = literal
@@ -223,7 +222,7 @@ class _Search:
 
 
 class _Rows:
-    """The rows of an answer."""
+    """The rows of a result."""
 
     def __init__(self, separated: bool) -> None:
         self.lines: list[str] = []
@@ -253,10 +252,10 @@ class _Rows:
 
 
 def _cut_around(text: str, start: int, end: int) -> str:
-    """The part of a long line that shows its match; the match's beginning when that is long itself."""
+    """The part of a long line around its match; the beginning of the match when that is long."""
     if end <= MAX_LINE_LENGTH:
         return text[:MAX_LINE_LENGTH] + _CUT
-    room = max(0, MAX_LINE_LENGTH - (end - start))
-    first = max(0, min(start - room // 2, len(text) - MAX_LINE_LENGTH))
+    margin = max(0, MAX_LINE_LENGTH - (end - start))
+    first = max(0, min(start - margin // 2, len(text) - MAX_LINE_LENGTH))
     last = first + MAX_LINE_LENGTH
     return (_CUT_START if first else "") + text[first:last] + (_CUT if last < len(text) else "")

@@ -62,7 +62,7 @@ class ImageResizeArguments(Arguments):
 DESCRIPTION = f"""\
 Make an image smaller, keeping its shape. Without output you get the image to look at, with the factor that \
 maps its coordinates to the original; with output the result is written to that file. By default it fits \
-{MAX_WIDTH}x{MAX_HEIGHT} pixels and {format_size(MAX_BYTES)}. An image within the limits is left as it is. \
+{MAX_WIDTH}x{MAX_HEIGHT} pixels and {format_size(MAX_BYTES)}. An image within the limits stays as it is. \
 Photographs are turned upright by their EXIF orientation."""
 
 

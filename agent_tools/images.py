@@ -1,8 +1,8 @@
-"""Images made fit for a model: judged by their bytes, upright, small enough, and never broken.
+"""Prepares images for a model: checks them by their bytes, turns them upright, and makes them small enough.
 
-A provider that once got a corrupt or oversized image refuses the whole conversation from then on, so nothing
-leaves here that was not decoded to its last row. Pillow is loaded at the first call, not with the module, and
-none of its global settings are touched; every function may be called from any number of threads.
+A provider refuses a whole conversation that contains a corrupt or oversized image, so no image is returned
+that was not decoded completely. Pillow is loaded at the first call, not with the module, and its global
+settings are not changed; every function may be called from any number of threads.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from agent_tools.tool import ToolFailure
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
 
-MAX_WIDTH = MAX_HEIGHT = (
-    2000  # px; Anthropic refuses larger ones as soon as a request holds more than 20 images
-)
-MAX_BASE64 = (
-    5 * 1024 * 1024
-)  # characters; the smallest limit of a provider (Anthropic), counted on the base64 text
+# Pixels. Anthropic refuses larger images in requests with more than 20 of them.
+MAX_WIDTH = MAX_HEIGHT = 2000
+MAX_BASE64 = 5 * 1024 * 1024  # characters of the base64 text: the smallest limit of a provider (Anthropic)
 MAX_BYTES = MAX_BASE64 // 4 * 3  # 3,932,160 raw bytes are exactly MAX_BASE64 characters
 QUALITY = 80
 
@@ -30,8 +27,8 @@ QUALITY = 80
 MAX_PIXELS = 1 << 26
 # A baseline JPEG is decoded at down to an eighth of its size, so phones' 200 megapixels cost little memory.
 MAX_JPEG_PIXELS = 1 << 28
-# Each scan of a progressive JPEG passes over all pixels; this many take about a second. Encoders write up to
-# 15.
+# Each scan of a progressive JPEG passes over all pixels; this many take about a second. Encoders write 15
+# scans.
 MAX_SCANNED_PIXELS = 16 * MAX_PIXELS
 _JPEG_SCAN = b"\xff\xda"  # compressed data never contains this marker
 MAX_INPUT_BYTES = 100 * 1024 * 1024  # no camera writes more; keeps a mistaken path from filling the memory
@@ -45,7 +42,7 @@ _PNG_END = b"IEND\xaeB`\x82"
 
 
 class ImageError(ToolFailure):
-    """The bytes are no whole image that a model can be shown; the text says why."""
+    """The bytes are not a complete image that a model can be shown; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +55,11 @@ class ResizedImage:
     original_height: int
     width: int
     height: int
-    was_resized: bool  # false: `data` is the input, byte for byte
+    was_resized: bool  # if false, `data` is the input, byte for byte
 
     @property
     def note(self) -> str:
-        """What a model must know to name places in the original; empty for an untouched image."""
+        """How coordinates map to the original image, for a model; empty for an unchanged image."""
         if not self.was_resized:
             return ""
         return (
@@ -86,9 +83,9 @@ def sniff_mime(data: bytes) -> str | None:
 
 
 def is_cut_off(data: bytes, name: str) -> bool:
-    """Whether a file named like an image holds nothing, or only the beginning of an image's signature.
+    """True when a file named like an image is empty or ends within an image's signature.
 
-    Such a file is a failed download or thumbnail: neither an image nor a text worth showing.
+    Such a file is a failed download or thumbnail: neither an image nor useful text.
     """
     if not name.lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".webp")):
         return False
@@ -110,7 +107,7 @@ def resize_image(
 ) -> ResizedImage:
     """The image within the limits, upright; unchanged when it already is.
 
-    `mime_type` is what the caller believes; the bytes decide. `max_bytes` counts raw bytes, `quality` is for
+    `mime_type` is used in errors only; the bytes decide. `max_bytes` counts raw bytes, `quality` is for
     JPEG (1 to 95). A limit of zero or less means its default. The largest size that fits is taken: first the
     target size at falling qualities, then smaller ones; when even a quarter is too large in bytes, that
     quarter is returned. PNG or JPEG, whichever is smaller; transparency is kept as PNG or, when that is too
@@ -191,7 +188,7 @@ def _resize(data: bytes, mime: str, limits: _Limits, as_type: str) -> ResizedIma
 
 
 def _open(data: bytes, mime: str) -> ImageFile.ImageFile:
-    """The image with only its header read, once its size is known to be sane.
+    """Read the header of an image and check its size.
 
     The reader for the type is called directly: `Image.open` warns about large images through the process-wide
     warning filters, and loads every plug-in when it meets a WebP.
@@ -240,13 +237,13 @@ def _orientation(image: Image.Image) -> int:
     """The EXIF orientation, 1 (upright) to 8; a broken EXIF block counts as none."""
     try:
         value = image.getexif().get(_ORIENTATION, 1)
-    except Exception:  # an unreadable note beside the picture does not spoil the picture
+    except Exception:  # unreadable metadata does not make the image unusable
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
 def _is_whole(image: ImageFile.ImageFile, data: bytes, mime: str) -> bool:
-    """Decode everything; raises when something is missing, False when an animation can't be trusted whole."""
+    """Decode all frames; raises when data is missing, False when an animation may be incomplete."""
     if mime == "image/png":
         _open(data, mime).verify()  # the checksums of all chunks up to the end mark, though not its own
         if _PNG_END not in data:
@@ -257,13 +254,13 @@ def _is_whole(image: ImageFile.ImageFile, data: bytes, mime: str) -> bool:
     for frame in range(frames):
         image.seek(frame)
         image.load()
-    # A GIF cut between two frames reads well to the cut; without its end mark only the first is trusted.
+    # A GIF cut between two frames decodes without an error; without its end mark only the first is used.
     return mime != "image/gif" or data.rstrip(b"\0\r\n").endswith(b";")
 
 
 def _decode(image: ImageFile.ImageFile, wanted: tuple[int, int]) -> Image.Image:
-    """The pixels as L, RGB or RGBA, where a JPEG may come at half, a quarter or an eighth of its size."""
-    # The decoder's own reduction filters as well as resampling does; that takes the rest, less than a half.
+    """The pixels as L, RGB or RGBA; a JPEG may be decoded at a half, a quarter or an eighth of its size."""
+    # The decoder reduces as well as resampling does, which then has to shrink by less than a half.
     image.draft(None, wanted)
     _check_size(*image.size)
     image.load()
@@ -304,7 +301,7 @@ def _turn(image: Image.Image, orientation: int) -> Image.Image:
 def _fit(
     image: Image.Image, target: tuple[int, int], limits: _Limits, as_type: str
 ) -> tuple[bytes, str, tuple[int, int]]:
-    """The first encoding within the byte limit, and its size; the last resort when there is none."""
+    """The first encoding within the byte limit and its size in pixels; else the smallest one tried."""
     for size in _sizes(target):
         scaled = _scaled(image, size)
         for encoded, mime in _encodings(scaled, limits.qualities(), limits.bytes, as_type):

@@ -1,4 +1,4 @@
-"""ls: what a folder holds."""
+"""ls: lists the entries of a folder."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def ls_tool(
 
 
 def _entries(folder: str, filesystem: Filesystem) -> list[str]:
-    """The names, folders (and links to them) with a slash; links that lead nowhere are left out.
+    """The names, folders (and links to them) with a slash, without dangling links.
 
-    Where a link out of the root leads is not told.
+    A link out of the root is listed as a file, whatever its target is.
     """
     names = []
     try:

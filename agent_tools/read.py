@@ -38,7 +38,7 @@ class ReadArguments(Arguments):
     limit: int | None = Field(None, ge=1, description="How many lines to show, at least 1")
     if_hash: str | None = Field(
         None,
-        description="Hash of the content you already hold; a one-line answer says if the file still has it. "
+        description="Hash of the content you already have; if the file still has it, the result is one line. "
         "Ignored together with offset or limit",
     )
 
@@ -46,10 +46,10 @@ class ReadArguments(Arguments):
 DESCRIPTION = f"""\
 Read a text file, or look at an image (jpg, png, gif, webp).
 
-At most {MAX_LINES} lines or {MAX_BYTES // 1024}KB are shown at once; when there is more, the answer says \
-with which offset to go on. Use offset and limit to read a part of a large file. Prefer this tool to cat, \
-sed, head and tail. A whole-file answer carries a hash: pass it as if_hash to learn cheaply whether the file \
-has changed, and re-read freely without it when you need the content again."""
+At most {MAX_LINES} lines or {MAX_BYTES // 1024}KB are shown at once; when there is more, the result says \
+which offset continues. Use offset and limit to read a part of a large file. Prefer this tool to cat, sed, \
+head and tail. The result for a whole file has a hash: pass it as if_hash to find out cheaply whether the \
+file has changed, and read again without it when you need the content."""
 
 
 def read_tool(
@@ -57,9 +57,8 @@ def read_tool(
 ) -> Tool[ReadArguments]:
     """The tool `read`, with relative paths taken from `cwd`.
 
-    `reader(context, absolute_path)` supplies the text of text files instead of the disk (the buffer of an
-    editor, another machine); images are read from the disk all the same. `confine` refuses what is not below
-    `cwd`.
+    `reader(context, absolute_path)` returns the text of text files in place of the disk (the buffer of an
+    editor, another machine); images are read from the disk. `confine` refuses paths that are not below `cwd`.
     """
     cwd, filesystem = filesystem_for(cwd, confine)
 
@@ -109,7 +108,7 @@ def _read_delegated(
             file = stack.enter_context(open_regular(path, filesystem))
             head = file.read(BLOCK_BYTES)
         except (OSError, ToolFailure):
-            head = b""  # what this machine cannot open may still exist for the delegate
+            head = b""  # a file that cannot be opened here may exist for the reader
         image = _image(head, file, arguments, path) if head else None
         if image is not None:
             return image
@@ -131,7 +130,7 @@ def _blocks(head: bytes, file: BinaryIO, context: Any) -> Iterator[bytes]:
 
 def _text(arguments: ReadArguments, path: str, blocks: Iterator[bytes]) -> Result:
     is_part = arguments.offset is not None or arguments.limit is not None
-    # Line 0 or less can only mean the beginning.
+    # Line 0 or less means the beginning.
     window = read_window(blocks, max(1, arguments.offset or 1), arguments.limit, hashed=not is_part)
     if not is_part and arguments.if_hash == window.hash:
         return _unchanged(arguments.path, window.hash)
@@ -156,7 +155,7 @@ def _details(window: Window, is_part: bool) -> dict[str, Any]:
 
 
 def _shown(window: Window, limit: int | None, path: str, is_part: bool) -> str:
-    """The lines, and below them in brackets what else a reader must know."""
+    """The lines, with notices in brackets below them."""
     if window.total_lines == 0:
         return "(empty file)"
     notices = [_continuation_notice(window, limit, path), window.note]
@@ -169,7 +168,7 @@ def _shown(window: Window, limit: int | None, path: str, is_part: bool) -> str:
 
 
 def _continuation_notice(window: Window, limit: int | None, path: str) -> str:
-    """How to see what is not shown, "" when nothing is left."""
+    """How to read the rest, "" when nothing is left."""
     first, last = window.first, window.last
     if last < first:
         size, cap = format_size(window.first_line_bytes), format_size(MAX_BYTES)
@@ -199,13 +198,13 @@ def _binary(path: str, size: int, head: bytes) -> ToolFailure:
 
 
 def _image(head: bytes, file: BinaryIO, arguments: ReadArguments, path: str) -> Result | None:
-    """The answer for a file that holds an image, or should hold one by its name; None for all others."""
+    """The result for a file that is an image, an error for one that only its name says is; else None."""
     from agent_tools.images import MAX_INPUT_BYTES, ImageError, is_cut_off, resize_image, sniff_mime
 
     mime = sniff_mime(head)
     if mime is None:
         if is_cut_off(head, path):
-            raise ImageError(f"{arguments.path} is no whole image: it has {len(head)} bytes")
+            raise ImageError(f"{arguments.path} is not a complete image: it has {len(head)} bytes")
         return None
     data = head + file.read(MAX_INPUT_BYTES + 1 - len(head))
     is_part = arguments.offset is not None or arguments.limit is not None

@@ -1,6 +1,6 @@
-"""Cutting text to what a model should be sent: whole lines from the head or the tail, within a byte limit.
+"""Truncates text for a model: whole lines from the start or the end, within a limit of lines and bytes.
 
-A line is what stands between line feeds; the line feed at the very end of a text starts no further line.
+Lines end at line feeds; a line feed at the very end of a text starts no further line.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-MAX_LINES = 2000  # about what a model can use of one result
-MAX_BYTES = 50 * 1024  # about 12,000 tokens, whatever the lines look like
-MAX_LINE_LENGTH = 500  # characters of one line in a list of hits
+MAX_LINES = 2000  # about as many as a model can use in one result
+MAX_BYTES = 50 * 1024  # about 12,000 tokens
+MAX_LINE_LENGTH = 500  # characters of one line in a list of matches
 
 _KIB = 1024
 _MIB = 1024 * 1024
@@ -18,9 +18,9 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A text cut to its limits and what the cut left out; sizes are UTF-8 bytes.
+    """A text cut to its limits, and what was left out; sizes are UTF-8 bytes.
 
-    `truncated_by` is the limit that stopped it, "" when everything was kept.
+    `truncated_by` is the limit that applied, "" when everything was kept.
     """
 
     content: str
@@ -48,7 +48,7 @@ def _camel_case(name: str) -> str:
 
 
 def format_size(size: int) -> str:
-    """A number of bytes for people: 1023B, 1.5KB, 2.5MB."""
+    """A number of bytes for display: 1023B, 1.5KB, 2.5MB."""
     if size < _KIB:
         return f"{size}B"
     if size < _MIB:
@@ -70,7 +70,7 @@ def keep_head(text: str, max_lines: int = 0, max_bytes: int = 0) -> Truncation:
     """Keep whole lines from the start; a limit of zero or less means the default.
 
     A first line longer than `max_bytes` leaves nothing and sets `first_line_exceeds_limit`. A text within
-    both limits comes back unchanged; a cut one loses the line feed after its last line.
+    both limits is returned unchanged; a cut one loses the line feed after its last line.
     """
     whole = _whole(text, max_lines, max_bytes)
     if not whole.truncated:
@@ -122,7 +122,7 @@ def _whole(text: str, max_lines: int, max_bytes: int) -> Truncation:
 def _take(
     text: str, max_lines: int, max_bytes: int, *, from_end: bool
 ) -> tuple[list[str], int, Literal["lines", "bytes"]]:
-    """Whole lines from one end, nearest first, their joined size, and the limit that stopped the taking.
+    """Whole lines from one end, nearest first, their joined size, and the limit that applied.
 
     Lines are cut off one at a time, so the work is bounded by what is kept, not by the text.
     """
@@ -155,7 +155,7 @@ def _cut(whole: Truncation, kept: list[str], used: int, stopped_by: Literal["lin
     return replace(
         whole,
         content="\n".join(kept),
-        # Nothing but the final line feed was over the limit: no line is missing.
+        # Only the final line feed exceeded the limit: no line is missing.
         truncated=not complete,
         truncated_by="" if complete else stopped_by,
         output_lines=len(kept),

@@ -1,4 +1,4 @@
-"""write: a file made or replaced, byte for byte and all at once."""
+"""write: creates or replaces a file, byte for byte and atomically."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, Too
 
 class WriteArguments(Arguments):
     path: str = Field(description="The file to write, relative to the working directory or absolute")
-    content: str = Field(description="The whole new content, exactly as it shall stand in the file")
+    content: str = Field(description="The whole new content, exactly as it is written to the file")
 
 
 DESCRIPTION = """\
-Create a file or replace the whole content of one. Missing folders are made. The content is written exactly \
-as given: end it with a line feed if the file should. An existing file keeps its mode; a link stays a link. \
-To change a part of a file use edit instead. The answer carries the hash of the new content."""
+Create a file or replace the whole content of one. Missing folders are created. The content is written \
+exactly as given: end it with a line feed if the file should. An existing file keeps its mode; a link stays \
+a link. To change a part of a file use edit instead. The result has the hash of the new content."""
 
 
 def write_tool(
@@ -37,9 +37,9 @@ def write_tool(
 ) -> Tool[WriteArguments]:
     """The tool `write`, with relative paths taken from `cwd`.
 
-    `writer(context, absolute_path, content)` stores the text instead of us (an editor, another machine); it
-    makes missing folders itself and raises when it cannot. `confine` refuses what is not below `cwd`, and
-    changes of the files and folders in `protect`, which programs outside a sandbox obey.
+    `writer(context, absolute_path, content)` stores the text in place of the disk (an editor, another
+    machine); it creates missing folders and raises when it fails. `confine` refuses paths that are not below
+    `cwd`, and changes of the files and folders in `protect`, which programs outside a sandbox obey.
     """
     cwd, filesystem = filesystem_for(cwd, confine, protect)
 

@@ -1,9 +1,9 @@
-"""Finding in a file the lines that a model quoted.
+"""Finds the text that a model quoted in a file.
 
-A quotation is first looked for as it is, then with forgiveness for what models get wrong: trailing blanks,
-curly quotes, dashes, odd spaces and the other forms that Unicode calls compatible. Line feeds and CRLF are
-the same throughout, a lone carriage return is data. What is found are places in the original text, so that a
-replacement touches nothing else. All work is linear in the text.
+The exact text is searched first, then a normalized form that ignores what models get wrong: trailing
+whitespace, curly quotes, dashes, unusual spaces and other compatible forms of Unicode. LF and CRLF are equal,
+a lone carriage return is data. Matches are positions in the original text, so that a replacement changes
+nothing else. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-MAX_OCCURRENCES = 1000  # beyond that the exact count helps nobody
+MAX_OCCURRENCES = 1000  # more are not counted
 
 _TYPOGRAPHY = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
@@ -24,14 +24,14 @@ _TYPOGRAPHY = str.maketrans(
     | dict.fromkeys("\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a", " ")
     | dict.fromkeys("\u202f\u205f\u3000", " ")
 )
-# ASCII up to the last character before another kind: that one may carry an accent.
+# ASCII without the character before a non-ASCII one: that may be an accent of it.
 _ASCII_RUN = re.compile(r"[\x00-\x7f]+(?=[\x00-\x7f]|\Z)")
-_LONGEST_CLUSTER = 64  # characters; real ones have a handful, and normalising a longer one costs its square
+_LONGEST_CLUSTER = 64  # characters; real ones have a few, and normalizing takes the square of the length
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A place in the original text; `is_exact` is false if forgiveness was needed."""
+    """Positions in the original text; `is_exact` is false for a match of the normalized form."""
 
     start: int
     end: int
@@ -39,18 +39,18 @@ class Match:
 
 
 class Haystack:
-    """A text that quotations are searched in; not for two threads at once."""
+    """A text in which quotations are searched; for one thread at a time."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.lf = with_line_feeds(text)
 
     def find(self, quoted: str) -> list[Match]:
-        """All places of the quotation, overlapping ones too; forgiving only where there is no exact one."""
+        """All matches of the quotation, overlapping ones too; normalized ones only if none is exact."""
         needle = with_line_feeds(quoted.removeprefix("\ufeff"))
         if not needle:
             return []
-        return list(self._exact(needle)) or list(self._forgiving(needle))
+        return list(self._exact(needle)) or list(self._normalized(needle))
 
     def lines(self, matches: Iterable[Match]) -> Iterator[int]:
         """The line, counted from 1, of each match; they come in the order of the text."""
@@ -64,11 +64,11 @@ class Haystack:
         for start in _positions(self.lf, needle):
             yield Match(self._original(start), self._original(start + len(needle)), True)
 
-    def _forgiving(self, quoted: str) -> Iterator[Match]:
-        needle = normalise(quoted)
+    def _normalized(self, quoted: str) -> Iterator[Match]:
+        needle = normalize(quoted)
         if not needle.strip():
             return
-        # Blanks dropped from the end of the quotation stand for the same blanks or the end of a line.
+        # Whitespace removed from the end of the quotation matches the same whitespace or the end of a line.
         last_line = _fold(quoted).rpartition("\n")[2]
         blanks = last_line[len(last_line.rstrip()) :]
         for start in _positions(self._normal, needle):
@@ -79,13 +79,13 @@ class Haystack:
                 end += len(blanks)
             from_ = self._place(start, False)
             to = self._place(end, bool(blanks))
-            # A place inside of one character's normal form, such as the f of a ligature, is no place.
-            if from_ is not None and to is not None and normalise(self.lf[from_:to]) == needle:
+            # A position inside the normal form of one character, such as the f of a ligature, does not count.
+            if from_ is not None and to is not None and normalize(self.lf[from_:to]) == needle:
                 yield Match(self._original(from_), self._original(to), False)
 
     @cached_property
     def _normal(self) -> str:
-        return normalise(self.lf)
+        return normalize(self.lf)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -97,7 +97,7 @@ class Haystack:
 
     @cached_property
     def _crlf(self) -> list[int]:
-        """Where in `lf` the line feeds are that had a carriage return."""
+        """The positions in `lf` of line feeds that followed a carriage return."""
         found: list[int] = []
         position = self.text.find("\r\n")
         while position >= 0:
@@ -106,13 +106,13 @@ class Haystack:
         return found
 
     def _original(self, position: int) -> int:
-        """A position in `lf` as one in the original text."""
+        """Convert a position in `lf` to one in the original text."""
         return position if len(self.lf) == len(self.text) else position + bisect_left(self._crlf, position)
 
     def _place(self, position: int, takes_blanks: bool) -> int | None:
-        """A position in the normal form as one in `lf`, None if there is none.
+        """Convert a position in the normal form to one in `lf`; None if there is none.
 
-        The end of a line lies after its trailing blanks, unless nothing else of the line is meant.
+        The end of a line is after its trailing whitespace, unless only that is quoted.
         """
         line = bisect_right(self._normal_line_starts, position) - 1
         column = position - self._normal_line_starts[line]
@@ -128,13 +128,13 @@ class Haystack:
 
 
 def with_line_feeds(text: str) -> str:
-    """The text with plain line feeds; the very object when it has no others."""
+    """The text with LF for CRLF; the same object when it has no CRLF."""
     # One character is found ten times as fast as two.
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-def normalise(text: str) -> str:
-    """The form in which quotations are compared; it has the same lines."""
+def normalize(text: str) -> str:
+    """The normalized form in which quotations are compared; it has the same lines."""
     return "\n".join([line.rstrip() for line in _fold(text).split("\n")])
 
 
@@ -161,7 +161,7 @@ def _starts_of_lines(text: str) -> list[int]:
 
 
 def _original_column(line: str, column: int) -> int | None:
-    """Where in a line the character is that begins at `column` of the line's normal form."""
+    """The position in a line of the character that begins at `column` of the line's normal form."""
     passed = position = 0
     while passed < column and position < len(line):
         run = _ASCII_RUN.match(line, position)
@@ -175,7 +175,7 @@ def _original_column(line: str, column: int) -> int | None:
 
 
 def _cluster(line: str, start: int) -> tuple[int, int]:
-    """The end of the characters that are normalised together from `start` on, and their normal length."""
+    """The end of the characters that are normalized together from `start` on, and their normal length."""
     end = start + 1
     form = unicodedata.normalize("NFKC", line[start:end])
     while end < len(line) and end - start < _LONGEST_CLUSTER:

@@ -1,7 +1,8 @@
-"""Replacing quoted text in the bytes of a file: what `edit` does and `editdiff` shows.
+"""Replaces quoted text in the bytes of a file, for `edit` and `editdiff`.
 
-All quotations are found in the original text, so no edit sees the result of another; they are applied all or
-none. Only the quoted span changes, in the encoding of the file and with the line ending of the lines around.
+All quotations are searched in the original text, so no edit sees the result of another; all are applied or
+none. Only the quoted span changes, in the encoding of the file and with the line ending of the lines around
+it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from agent_tools.files.encoding import (
 )
 from agent_tools.tool import Arguments, ToolFailure
 
-_LISTED_LINES = 10  # of the places of an ambiguous text
+_LISTED_LINES = 10  # of an ambiguous text
 
 
 class Replacement(Arguments):
@@ -83,7 +84,7 @@ class EditArguments(Arguments):
 
     @property
     def replacements(self) -> list[Replacement]:
-        """What to replace, whichever way it was said."""
+        """The replacements, from either form of the arguments."""
         if self.edits:
             return self.edits
         return [Replacement(oldText=self.old_text or "", newText=self.new_text or "")]
@@ -91,7 +92,7 @@ class EditArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Whole lines of a text around all that changed, and how many lines are left out above and below."""
+    """Whole lines of a text that contain all changes, and the number of lines omitted above and below."""
 
     before: str
     after: str
@@ -101,13 +102,13 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The outcome: the file's new bytes, and on demand what the change looks like.
+    """The new bytes of a file, and the diff on demand.
 
-    `before` and `after` are the whole texts with plain line feeds, fit to be shown.
+    `before` and `after` are the whole texts with LF, for display.
     """
 
     data: bytes
-    was_forgiving: bool  # some quotation was not in the file letter by letter
+    was_forgiving: bool  # a quotation matched in the normalized form only
     _before: str
     _after: Callable[[], str]
     _part: _Part | None
@@ -121,7 +122,7 @@ class Edited:
         return displayable(with_line_feeds(self._after()))
 
     def diff(self) -> Diff:
-        """The change as rows. Of a large file only the lines around it are looked at, where that can be."""
+        """The change as rows; of a large file only the lines around it are compared if possible."""
         part, shown = self._part, None
         if part is not None:
             before, after = displayable(part.before), displayable(part.after)
@@ -167,7 +168,7 @@ class _Splice:
 
 
 def _splices(haystack: Haystack, replacements: Sequence[Replacement], path: str) -> list[_Splice]:
-    """All replacements as places in the text, in their order there."""
+    """All replacements with their positions, in the order of the text."""
     splices: list[_Splice] = []
     failures: list[str] = []
     for index, replacement in enumerate(replacements):
@@ -189,7 +190,7 @@ def _spliced(data: bytes, decoded: DecodedText, lf: str, splices: list[_Splice],
     if decoded.encoding == "utf-8" and decoded.text.isascii():
         new = _joined_ascii(data, decoded, splices)
         after = functools.partial(_text_of_ascii, new, len(decoded.bom))
-        if lf is decoded.text:  # then a place in the one is a place in the other
+        if lf is decoded.text:  # the positions are the same in both
             part = _part_around(lf, splices)
     else:
         text = _joined(decoded.text, splices)
@@ -204,7 +205,7 @@ def _spliced(data: bytes, decoded: DecodedText, lf: str, splices: list[_Splice],
 
 
 def _part_around(text: str, splices: list[_Splice]) -> _Part:
-    """The lines that the splices touch, with as many around them as a diff shows, and one more."""
+    """The changed lines, with the context lines of a diff and one more."""
     start, end = splices[0].start, splices[-1].end
     for _ in range(CONTEXT_LINES + 2):
         start = text.rfind("\n", 0, max(0, start - 1)) + 1
@@ -221,7 +222,7 @@ def _splice(haystack: Haystack, replacement: Replacement, path: str, name: str) 
     new = replacement.new_text.replace("\r\n", "\n")
     start, end = match.start, match.end
     if match.is_exact:
-        # Lines that the quotation merely repeats keep their own bytes.
+        # Lines that are the same in both texts keep their bytes.
         old = haystack.text[start:end].replace("\r\n", "\n")
         head, tail = _repeated_lines(old, new)
         start += _raw_length(haystack.text, start, head)
@@ -234,7 +235,7 @@ def _splice(haystack: Haystack, replacement: Replacement, path: str, name: str) 
 
 def _only_match(haystack: Haystack, quoted: str, path: str) -> Match:
     if not haystack.text and not quoted:
-        return Match(0, 0, True)  # the one way to edit an empty file
+        return Match(0, 0, True)  # an empty oldText is allowed for an empty file only
     matches = haystack.find(quoted)
     if len(matches) == 1:
         return matches[0]
@@ -243,9 +244,9 @@ def _only_match(haystack: Haystack, quoted: str, path: str) -> Match:
     if matches:
         raise ToolFailure(_ambiguous(haystack, matches, path))
     if not quoted.strip():
-        raise ToolFailure(f"oldText must not be empty; it holds only blanks that {path} does not.")
+        raise ToolFailure(f"oldText must not be empty; it has only whitespace that {path} does not.")
     nearest = closest_lines(haystack.lf, quoted.replace("\r\n", "\n"))
-    hint = f" The nearest lines are:\n{displayable(nearest)}" if nearest else " Read the file again."
+    hint = f" The closest lines are:\n{displayable(nearest)}" if nearest else " Read the file again."
     raise ToolFailure(
         f"Could not find the text of oldText in {path}. It must match exactly, including whitespace and "
         f"newlines.{hint}"
@@ -275,7 +276,7 @@ def _text_of_ascii(data: bytes, skipped: int) -> str:
 
 
 def _joined_ascii(data: bytes, decoded: DecodedText, splices: list[_Splice]) -> bytes:
-    """The new bytes, by copying the file once; places in the text are places in its bytes."""
+    """The new bytes, made by copying the file once; positions are the same in the text and its bytes."""
     body = memoryview(data)[len(decoded.bom) :]
     pieces: list[memoryview | bytes] = [decoded.bom]
     position = 0
@@ -306,9 +307,9 @@ def _encoded(decoded: DecodedText, text: str, path: str) -> bytes:
 
 
 def _repeated_lines(old: str, new: str) -> tuple[int, int]:
-    """How many characters of whole lines both texts begin and end with."""
+    """The lengths of the whole lines that both texts begin and end with."""
     before, after = old.split("\n"), new.split("\n")
-    # The last piece is no whole line, so it never counts as part of the head.
+    # The last piece is not a whole line, so it does not count as part of the head.
     shorter = min(len(before), len(after)) - 1
     head = 0
     while head < shorter and before[head] == after[head]:
@@ -322,7 +323,7 @@ def _repeated_lines(old: str, new: str) -> tuple[int, int]:
 
 
 def _raw_length(text: str, start: int, length: int) -> int:
-    """How long the `length` characters from `start` on are in the original, where a CRLF counts two."""
+    """The length in the original, where a CRLF counts two, of `length` characters from `start` on."""
     position = start
     while length:
         feed = text.find("\n", position)
@@ -342,7 +343,7 @@ def _raw_length_back(text: str, end: int, length: int) -> int:
 
 
 def _line_ending(text: str, start: int, end: int) -> str:
-    """The line ending used in a span, else after it, else before it."""
+    """The line ending in a span, else after it, else before it."""
     for feed in (text.find("\n", start, end), text.find("\n", end), text.rfind("\n", 0, start)):
         if feed >= 0:
             return "\r\n" if text[feed - 1 : feed] == "\r" else "\n"

@@ -1,14 +1,14 @@
-"""Which files count: a walk through a folder that skips what .gitignore names.
+"""Walks through a folder and skips what .gitignore files name.
 
-The contract, for find and grep alike and with whatever engine reads the files:
+The rules, the same for find and grep:
 
-- every `.gitignore` from the top of the repository (or the working directory) down is honoured, in a git
+- every `.gitignore` from the top of the repository (or the working directory) down applies, in a git
   repository or not; deeper files win over higher ones, later lines over earlier ones, and nothing below an
-  ignored folder comes back;
-- `.git` and `node_modules` are skipped wherever they lie below the root;
-- hidden files count; links are never followed;
-- a root that is itself ignored, or lies in an ignored folder, is walked all the same, because it was named;
-- the order is that of the paths as text, folders counted with their trailing slash.
+  ignored folder is included again;
+- `.git` and `node_modules` are skipped everywhere below the root;
+- hidden files are included; links are not followed;
+- a root that is ignored, or in an ignored folder, is walked because it was named;
+- the order is that of the paths as text, folders with a trailing slash.
 
 Measured against git on 300 trees of everyday rules this walk differs 0 times and the library pathspec,
 applied per folder, 7 times, at nine times the cost. The tests use pathspec as a second opinion.
@@ -28,9 +28,9 @@ from agent_tools.tool import ToolFailure
 
 ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 
-# A line `*.ext`: the commonest kind of rule, answered by a dictionary instead of an expression.
+# A line `*.ext` is the most common rule; a dictionary answers it faster than an expression.
 _SUFFIX_RULE = re.compile(r"\*(\.[^*?\[\\/.]+)")
-# A longer .gitignore is no list of rules but a trap; the largest ones in use have some tens of kilobytes.
+# Bytes. The largest .gitignore files in use have some tens of kilobytes; a longer one is ignored.
 _MAX_RULES_BYTES = 1 << 18
 _PLAIN = re.compile(r"[^*?\[\\]+")
 
@@ -39,8 +39,8 @@ _PLAIN = re.compile(r"[^*?\[\\]+")
 class Rule:
     """One line of a .gitignore.
 
-    `name` is the glob of the last segment: no entry whose name does not match it can match the rule.
-    `path` matches the path below the folder of the .gitignore; None when the name decides alone.
+    `name` is the glob of the last segment; an entry must match it to match the rule. `path` matches the path
+    below the folder of the .gitignore; None when the name decides alone.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Rule:
 
 
 def parse_rules(text: str) -> list[Rule]:
-    """The rules of a .gitignore, first line first; lines that mean nothing are left out."""
+    """The rules of a .gitignore in the order of its lines; invalid lines are skipped."""
     rules = []
     for line in text.removeprefix("\ufeff").split("\n"):
         rule = _parse_rule(line.removesuffix("\r"))
@@ -90,10 +90,10 @@ def _without_trailing_blanks(line: str) -> str:
 
 
 class _RuleFile:
-    """The rules of one .gitignore, sorted by how a name is looked up.
+    """The rules of one .gitignore, indexed by name.
 
-    Its rules speak of `(lead + path)[cut:]`, where `path` is what the walk calls an entry: `cut` takes off
-    the folder of the .gitignore, `lead` brings back what lies between that folder and the walk's root.
+    They apply to `(lead + path)[cut:]`, where `path` is the path of an entry from the root of the walk:
+    `lead` is the path of that root, `cut` removes the folder of the .gitignore.
     """
 
     __slots__ = ("_any_expression", "_exact", "_expressions", "_known", "_rules", "_suffixes", "cut", "lead")
@@ -106,7 +106,7 @@ class _RuleFile:
         self._exact: dict[str, list[int]] = {}
         self._suffixes: dict[str, list[int]] = {}
         self._expressions: list[tuple[int, Callable[[str], object]]] = []
-        # One expression says "none of them" for nearly every name; only else they are tried one by one.
+        # One combined expression excludes nearly every name; the others are tried rule by rule.
         parts: list[str] = []
         for index, rule in enumerate(rules):
             suffix = _SUFFIX_RULE.fullmatch(rule.name)
@@ -120,7 +120,7 @@ class _RuleFile:
         self._any_expression = re.compile("|".join(parts), re.DOTALL).fullmatch if parts else None
 
     def touching(self, entry: str) -> list[Rule]:
-        """The rules that may speak about an entry of this name (`x/` is a folder), the strongest first."""
+        """The rules that may apply to an entry of this name (`x/` is a folder), the strongest first."""
         known = self._known.get(entry)
         if known is None:
             known = self._known[entry] = self._look_up(entry.removesuffix("/"), entry.endswith("/"))
@@ -137,15 +137,15 @@ class _RuleFile:
         return [rule for rule in map(self._rules.__getitem__, found) if folder or not rule.folders_only]
 
 
-# What the name alone says: ignored, not ignored, or the rules that must see the path first.
+# The verdict by name: ignored, not ignored, or the rules that depend on the path.
 _Verdict = bool | tuple[tuple[_RuleFile, Rule], ...]
 
 
 class Rules:
-    """The .gitignore files that hold for one folder, the deepest first, with what was decided per name.
+    """The .gitignore files that apply to one folder, the deepest first, with a cache of verdicts per name.
 
-    Folders without a .gitignore of their own share the object, and so what it remembers, with their parent.
-    Used by one walk, on one thread.
+    Folders without a .gitignore share the object, and its cache, with their parent. Used by one walk, on one
+    thread.
     """
 
     __slots__ = ("_files", "_known")
@@ -303,7 +303,7 @@ def _runs(names: list[str]) -> Iterator[list[str]]:
 
 def _read_rules(folder: str, cut: int, filesystem: Filesystem) -> _RuleFile | None:
     try:
-        # File names reach us in the same form: bytes that are not UTF-8 as lone surrogates.
+        # Decoded like the file names: bytes that are not valid become lone surrogates.
         text = os.fsdecode(
             read_regular(os.path.join(folder, ".gitignore"), filesystem, max_bytes=_MAX_RULES_BYTES)
         )
@@ -314,7 +314,7 @@ def _read_rules(folder: str, cut: int, filesystem: Filesystem) -> _RuleFile | No
 
 
 def _inherited(root: str, top: str, filesystem: Filesystem) -> Rules:
-    """The rules of the folders above `root`; none when they ignore the root: it was named, so it counts."""
+    """The rules of the folders above `root`; none when they ignore the root, because it was named."""
     lead = os.path.abspath(root).replace(os.sep, "/").rstrip("/") + "/"
     files = []
     rules = Rules()
@@ -329,14 +329,15 @@ def _inherited(root: str, top: str, filesystem: Filesystem) -> Rules:
         return Rules()
     for rule_file in files:
         rule_file.lead = lead
-    # A fresh object: the old one remembers verdicts about the folders above.
+    # A new object: the cache of the old one has verdicts about the folders above.
     return Rules(tuple(reversed(files)))
 
 
 def _folders_above(root: str, top: str, filesystem: Filesystem) -> list[str]:
-    """The folders whose rules hold for `root`, the highest first, each ending in a slash.
+    """The folders whose rules apply to `root`, the highest first, each ending in a slash.
 
-    They begin at the repository (the nearest folder with a `.git`), else at `top` when the root lies in it.
+    The first is the top of the repository (the nearest folder with a `.git`), else `top` when the root is
+    below it.
     """
     above: list[str] = []
     folder = root

@@ -1,9 +1,8 @@
-"""One dialect of file globs, for the patterns of find, grep's `glob` and the lines of a .gitignore.
+"""Translates globs to regular expressions, for find, grep's `glob` and .gitignore files.
 
 `*` and `?` stop at a slash, `**` as a whole segment spans folders, `[a-z]` and `[!a-z]` are classes, a
-backslash takes the next character as it is. A pattern without a slash names an entry at any depth, one with a
-slash the path from the folder it belongs to. `{a,b}` is for find and grep only: in a .gitignore braces mean
-themselves.
+backslash quotes the next character. A pattern without a slash matches an entry at any depth, one with a slash
+the path from its folder. `{a,b}` is for find and grep only: in a .gitignore braces are plain characters.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Callable
 
 from agent_tools.tool import ToolFailure
 
-# A pattern such as {a,b}{c,d}... multiplies; past this many alternatives the braces are taken as they are.
+# Patterns such as {a,b}{c,d}... multiply; with more alternatives than this the braces are plain characters.
 _MAX_ALTERNATIVES = 512
-# So are braces in a pattern longer than this, or that become more text than this: reading them takes seconds.
+# The same for longer patterns, or for more expanded text: expanding them takes seconds.
 _MAX_BRACED, _MAX_EXPANDED = 10_000, 100_000
 
 _MAX_LENGTH = 4096  # characters, as of a path
@@ -39,7 +38,7 @@ _POSIX_CLASSES = {
 
 
 class BadGlob(ValueError):
-    """A glob that can match nothing, such as one with an unclosed class."""
+    """A glob that cannot match, such as one with an unclosed class."""
 
 
 def check_glob(pattern: str, name: str) -> None:
@@ -49,7 +48,7 @@ def check_glob(pattern: str, name: str) -> None:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A test for paths such as `src/a.py` (or `src/`, a folder): does the glob of a tool's argument name it?
+    """A predicate that tells whether a tool's glob matches a path such as `src/a.py` (or `src/`, a folder).
 
     A pattern that ends in a slash names folders only. A class also stands for its own text, so
     `app/[id]/*.tsx` finds the files of a folder `[id]`, and a path that equals the pattern is matched. Never
@@ -145,8 +144,9 @@ def translate(pattern: str, *, literal_classes: bool = False) -> str:
     """
     segments = pattern.split("/")
     last = len(segments) - 1
-    # The pattern in runs of segments, with a `**/` before each run but the first. The first place where a run
-    # fits leaves the most to what follows, so no other is tried (`(?>`): trying them all takes for ever.
+    # Runs of segments, with a `**/` before each run but the first. The first place where a run matches leaves
+    # the most to the following runs, so an atomic group (`(?>`) tries no other: trying all takes exponential
+    # time.
     runs = [""]
     for index, segment in enumerate(segments):
         if segment != "**":
@@ -160,7 +160,7 @@ def translate(pattern: str, *, literal_classes: bool = False) -> str:
 
 
 def _translate_segment(segment: str, literal_classes: bool) -> str:
-    # The texts between the stars; each but the last stays where it is found first, as above.
+    # The texts between the stars; each but the last is matched at its first place, as above.
     pieces = [""]
     position = 0
     while position < len(segment):

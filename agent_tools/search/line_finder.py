@@ -1,4 +1,4 @@
-"""The lines of a file that match, found without looking at each of them."""
+"""Finds the matching lines of a file without matching every line."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from agent_tools.tool import ToolFailure
 
 # Files up to this size are read at once; larger ones pass through in pieces of it, cut at a line end.
 _WINDOW_BYTES = 1 << 18
-# A "line" longer than this is cut: it is data, and must not fill the memory.
+# Bytes. A longer line is cut, so that a file of data does not fill the memory.
 _MAX_LINE_BYTES = 64 << 20
-# Seconds given to one expression on one text. The first try holds the interpreter's lock, the others do not;
-# together they bound a pattern whose backtracking explodes.
+# Seconds for one expression on one text, in up to three tries: the first holds the interpreter's lock, the
+# others do not. Together they bound an expression that backtracks without end.
 _MATCH_SECONDS = (0.05, 0.3, 1.0)
 # Of these seconds in one search, so that many lines that are each just fast enough do not add up.
 _MAX_SLOW_SECONDS = 2.5
 _SHORT_TEXT = 1 << 16
-# So many lines that hold the needle and yet do not match make the expression the better question.
+# After this many lines that contain the needle and do not match, the expression is searched instead.
 _MISSES_BEFORE_REGEX = 50
-# O_NONBLOCK: a pipe that took a file's place must not hold the search.
+# O_NONBLOCK: a pipe that has replaced a file must not block the search.
 OPEN_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -37,7 +37,7 @@ _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of an answer. `start` and `end` are the first hit in it, -1 in a line of context."""
+    """A line of the result. `start` and `end` are those of its first match, -1 in a line of context."""
 
     number: int
     text: str
@@ -50,11 +50,11 @@ class Line:
 
 
 class _TooSlow(Exception):
-    """An expression did not come to an end on a text."""
+    """An expression exceeded its time on a text."""
 
 
 class Finder:
-    """Finds the lines of a pattern in a window of bytes; belongs to one search."""
+    """Finds the lines that match a pattern in a window of bytes; used by one search."""
 
     def __init__(self, pattern: Pattern, check: Callable[[], None]) -> None:
         self._pattern = pattern
@@ -72,7 +72,7 @@ class Finder:
         self._across = pattern.across
 
     def may_match(self, data: bytes) -> bool:
-        """False only for the bytes of a file without a hit."""
+        """False only for the bytes of a file without a match."""
         if self._only_needle is not None:
             return self._only_needle in data or data[:2] in _WIDE_MARKS
         if data[:2] in _WIDE_MARKS:
@@ -101,7 +101,7 @@ class Finder:
         if not self._needles:
             return True
         if self._pattern.ignore_case:
-            # Outside ASCII some characters equal an ASCII letter (the Kelvin sign): the expression decides.
+            # Some characters outside ASCII equal an ASCII letter (the Kelvin sign): the expression decides.
             if not data.isascii():
                 return True
             data = data.lower()
@@ -130,13 +130,13 @@ class Finder:
     def _find_across(self, window: bytes, first_number: int) -> Iterator[Line]:
         text = _window_text(window)
         number, counted, position = first_number, 0, 0
-        # After a final line feed no line follows, after anything else even an empty one counts.
+        # No line follows a final line feed; without one even an empty last line counts.
         last = len(text) - window.endswith(b"\n")
         while position <= last:
             try:
                 found = self._search(self._across, text, position)
             except _TooSlow:
-                # Perhaps only since it ran on over line ends.
+                # It may be slow only across line ends.
                 self._across = None
                 yield from self._find_by_line(text[position:].encode("utf-8", "surrogatepass"), number)
                 return

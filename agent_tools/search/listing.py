@@ -1,4 +1,4 @@
-"""What grep, find and ls share: where they start, when they give up, names fit to show, notices."""
+"""Parts of grep, find and ls: the start of a search, its time limit, displayed names and notices."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agent_tools.files.paths import resolve
 from agent_tools.tool import Cancel, Result, ToolFailure
 from agent_tools.truncate import MAX_BYTES, keep_head
 
-# More rows than this never fit an answer, so a higher limit need not be searched for: the shortest row of a
-# listing is a character and a line feed.
+# No result has more rows than this, so a higher limit is not searched for: the shortest row is a character
+# and a line feed.
 MAX_ROWS = MAX_BYTES // 2
 
-# A row is one line, whatever a name holds.
+# Characters of a name that would break its row.
 _UNSHOWABLE = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -59,7 +59,7 @@ def _is_excluded(real: str, exclude: Exclude) -> bool:
 
 
 def shown_name(name: str) -> str:
-    """A file name as one line of text: line feeds, control codes and bytes that are no UTF-8 are escaped."""
+    """A file name as one line of text: line feeds, control codes and bytes that are not UTF-8 are escaped."""
     return name if name.isascii() and name.isprintable() else _UNSHOWABLE.sub(_escape, path_text(name))
 
 
@@ -81,13 +81,13 @@ class SearchGuard:
         self._deadline = time.monotonic() + seconds
 
     def __call__(self) -> None:
-        """Raise ToolFailure when it is time to stop."""
+        """Raise `ToolFailure` when the search was cancelled or its time is over."""
         if self._cancel.is_set():
             raise ToolFailure(f"{self._what} was aborted")
         if time.monotonic() > self._deadline:
             raise ToolFailure(
                 f"{self._what} timed out after {self._seconds:g} seconds; narrow it: "
-                "name a sub-folder as path or a more telling pattern"
+                "name a sub-folder as path or a more specific pattern"
             )
 
 
@@ -98,7 +98,7 @@ def excluded_text(files: int, folders: int) -> str:
 
 
 class Notices:
-    """The remarks under a listing, and the same as data."""
+    """The notices below a listing, and the same as data."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -123,7 +123,7 @@ class Notices:
             self.add(excluded_text(files, folders), excluded=files + folders)
 
     def result(self, rows: list[str]) -> Result:
-        """The answer: as many whole rows as fit, then the remarks in one bracket."""
+        """The result: as many whole rows as fit, then the notices in brackets."""
         shown = keep_head("\n".join(rows), max_lines=len(rows))
         listing = shown.content
         if shown.truncated:

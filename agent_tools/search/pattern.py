@@ -1,11 +1,11 @@
-"""What a grep pattern means.
+"""Compiles the patterns of grep.
 
-The dialect is that of the package `regex` in its version 0 (so nearly that of Python's `re`, with `\\p{..}`
-and `[[:alpha:]]`), applied to one line at a time, without the line's ending. Two things are milder: braces
-that are no repetition stand for themselves (`interface{}`), and `\\x{41}` is a character. In what Python,
+The syntax is that of the package `regex` in its version 0: nearly that of Python's `re`, with `\\p{..}` and
+`[[:alpha:]]`. It applies to one line at a time, without the line ending. Two things are more lenient: braces
+that are not a repetition are plain characters (`interface{}`), and `\\x{41}` is a character. In what Python,
 Rust and PCRE share (literals, classes, groups, alternatives, repetitions, anchors, `\\b`) it agrees with
-ripgrep. Whether ripgrep is there makes no difference to what matches; only a pattern whose backtracking
-explodes, which is refused, may have been answered by it before.
+ripgrep. The matches are the same with and without ripgrep, except for a pattern that backtracks without end:
+it is refused, unless ripgrep finds that no file can match.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ _FUZZY_BRACE = regex.compile(
     """
 )
 _ANY_CASE = "(?i)"
-# Reading a longer one can take seconds to minutes, and nothing can stop that.
+# Compiling a longer one can take seconds to minutes and cannot be interrupted.
 _MAX_PATTERN_LENGTH = 4000
 _HEX_ESCAPE = regex.compile(r"\\x\{([0-9a-fA-F]{1,6})\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern ready for use, shared freely between threads.
+    """A compiled pattern; may be shared between threads.
 
-    `expression` finds hits in one line. `wider` has cheaper questions with a "yes" for every file with a hit,
-    None when there are none; `across` is that one of them that is asked of many lines at once.
+    `expression` matches one line. `prefilter` is the prefilter, None when the pattern has none; `across` is
+    the prefilter's expression for many lines at once.
     """
 
     source: str
     literal: bool
     ignore_case: bool
     expression: Any
-    wider: Prefilter | None
+    prefilter: Prefilter | None
     across: Any
 
     @property
     def needles(self) -> tuple[str, ...]:
-        """Texts of which each matching line holds one; in lower case with `ignore_case`."""
-        return self.wider.needles if self.wider else ()
+        """Each matching line contains one of these texts; in lower case with `ignore_case`."""
+        return self.prefilter.needles if self.prefilter else ()
 
     @property
     def for_ripgrep(self) -> str | None:
-        """The wider pattern as Rust's engine reads it."""
-        return self.wider.rust if self.wider else None
+        """The prefilter's expression in the syntax of ripgrep."""
+        return self.prefilter.rust if self.prefilter else None
 
     @property
     def finds_itself(self) -> bool:
-        """Whether each line that holds the pattern's own text matches it."""
+        """True when each line that contains the pattern's own text matches it."""
         if self.literal or regex.escape(self.source, special_only=True) == self.source:
             return True
         return not set("^$\\(") & set(self.source) and self.expression.fullmatch(self.source) is not None
@@ -70,7 +70,7 @@ class Pattern:
 
 @functools.lru_cache(maxsize=64)
 def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
-    """Read a pattern; raises ToolFailure with the place of the mistake and a way out."""
+    """Compile a pattern; raises `ToolFailure` with the position of the error and advice."""
     if len(source) > _MAX_PATTERN_LENGTH:
         raise ToolFailure(
             f"the pattern has {len(source)} characters; at most {_MAX_PATTERN_LENGTH} are searched for"
@@ -87,13 +87,13 @@ def compile_pattern(source: str, literal: bool, ignore_case: bool) -> Pattern:
             f"invalid regex {source!r}: {error}. To search for exactly this text call grep again with "
             "literal=true, or put a backslash before each of ( ) [ ] { } . * + ? ^ $ | \\ meant as itself."
         ) from None
-    wider = prefilter_for(text, ignore_case)
-    across = regex.compile(wider.python, flags | regex.MULTILINE) if wider else None
-    return Pattern(source, literal, ignore_case, expression, wider, across)
+    prefilter = prefilter_for(text, ignore_case)
+    across = regex.compile(prefilter.python, flags | regex.MULTILINE) if prefilter else None
+    return Pattern(source, literal, ignore_case, expression, prefilter, across)
 
 
 def _without_fuzzy_braces(source: str) -> str:
-    """The pattern with braces that are no repetition escaped: `regex` would read `a{e}` as "a, or nearly"."""
+    """Escape braces that are not a repetition: `regex` reads `a{e}` as an approximate match of `a`."""
     source = _HEX_ESCAPE.sub(lambda found: _character(int(found[1], 16), found[0]), source)
     return str(
         _FUZZY_BRACE.sub(lambda found: "\\" + found[0] if found["brace"] is not None else found[0], source)

@@ -491,7 +491,7 @@ def test_the_error_of_a_writing_delegate_is_told(tmp_path: Path) -> None:
 
 def test_a_model_is_told_the_rules() -> None:
     tool = edit_tool()
-    for word in ("exactly once", "overlap", "all are made or none", "write"):
+    for word in ("exactly once", "overlap", "all are applied or none", "write"):
         assert word in tool.description
     assert set(tool.parameters["properties"]) == {"path", "oldText", "newText", "edits", "if_hash"}
     assert tool.parameters["required"] == ["path"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.editing.matching import MAX_OCCURRENCES, Haystack, normalise
+from agent_tools.editing.matching import MAX_OCCURRENCES, Haystack, normalize
 
 LETTERS = st.text(st.sampled_from("a b\t\n\r“é–\u00a0\u0301ﬁ１\u3000가각"), max_size=20)
 
@@ -114,7 +114,7 @@ def test_a_line_of_a_million_odd_characters_is_no_obstacle() -> None:
 @given(LETTERS, LETTERS, LETTERS)
 def test_whatever_is_found_reads_like_the_quotation(before: str, middle: str, after: str) -> None:
     for place in found(before + middle + after, middle):
-        assert normalise(place.replace("\r\n", "\n")) == normalise(
+        assert normalize(place.replace("\r\n", "\n")) == normalize(
             middle.removeprefix("\ufeff").replace("\r\n", "\n")
         )
 
@@ -128,5 +128,5 @@ def test_a_quotation_of_what_stands_there_is_found(before: str, middle: str, aft
 
 @given(LETTERS)
 def test_the_normal_form_has_the_same_lines(text: str) -> None:
-    assert normalise(text).count("\n") == text.count("\n")
-    assert unicodedata.is_normalized("NFKC", normalise(text))
+    assert normalize(text).count("\n") == text.count("\n")
+    assert unicodedata.is_normalized("NFKC", normalize(text))

@@ -44,8 +44,8 @@ def test_what_a_hit_must_hold_is_read_from_the_pattern(source: str, needles: tup
     "source",
     ["(?s)a", "(?i:a)", "[a[b]", r"(a)?(?(1)b|c)", "(?P<n>a)(?P=n)", "a\nb", r"a\nb", r"\X"],
 )
-def test_what_is_not_known_has_no_wider_form(source: str) -> None:
-    assert regular(source).wider is None
+def test_unsupported_syntax_has_no_prefilter(source: str) -> None:
+    assert regular(source).prefilter is None
 
 
 def test_a_mark_for_any_case_at_the_beginning_is_the_argument() -> None:
@@ -66,7 +66,7 @@ def test_a_mark_for_any_case_at_the_beginning_is_the_argument() -> None:
     ],
 )
 def test_a_repetition_at_the_beginning_is_shortened(source: str, shortened: str) -> None:
-    wider = regular(source).wider
+    wider = regular(source).prefilter
     assert wider is not None
     assert wider.python == shortened
 
