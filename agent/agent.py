@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import agent as _package
 from agent.cancel import CancelToken
-from agent.errors import AgentBusyError, AgentError, ConfigurationError, NothingToContinueError, RunError
+from agent.errors import AgentError, ConfigurationError, NothingToContinueError, RunError
 from agent.hooks import Hooks
 from agent.limits import Limits
 from agent.loop.history import History
@@ -34,8 +33,9 @@ from agent.messages import (
 )
 from agent.models import Model, resolve_model
 from agent.retry import RetryPolicy
-from agent.runs import EventSink, RunResult, current_cancel, enter_run, is_inside, new_metadata, parent_sink
-from agent.runtime.active_run import ActiveRun, Job
+from agent.runs import RunResult, current_cancel, enter_run, is_inside, new_metadata, parent_sink
+from agent.runtime.active_run import Job
+from agent.runtime.dispatcher import Dispatcher
 from agent.runtime.event_iterator import EventIterator
 from agent.runtime.event_relay import EventRelay
 from agent.runtime.inbox import Inbox, Receipt
@@ -44,7 +44,6 @@ from agent.runtime.run_handle import Run, refuse_inside
 from agent.runtime.run_state import RunState
 from agent.runtime.settings import Setting, Settings
 from agent.runtime.subscribers import Subscriber, SubscriberList, Subscription
-from agent.runtime.worker import Worker
 from agent.stream import AgentContext, PartialMessage, StreamFn, StreamOptions
 from agent.tools import ToolSet
 from agent.tools.tool_sets import unique_tools
@@ -58,9 +57,6 @@ _NO_STREAM_FN = (
     "to a function (model, context, options) -> iterator of stream events"
 )
 _NO_MODEL = "no model configured: pass a Model or a name such as 'openai/gpt-5-mini' to the Agent"
-
-# A tool that ignores its cancellation is detached after one second; this leaves time for that.
-_CLOSE_TIMEOUT = 3.0
 
 
 @dataclass(slots=True)
@@ -154,9 +150,9 @@ class Agent:
 
     Threads: every method may be called from any thread. Runs happen one after the other on one worker
     thread, which also calls hooks and subscribers; it starts with the first prompt and ends when the agent is
-    closed or collected. `_lock` guards the history and the acceptance of runs and is never held while user
-    code runs; `_tools_lock` is held while a function given to `update_tools` runs. The queues have a lock of
-    their own. Waiting for the agent inside one of its own runs raises RuntimeError at once.
+    closed or collected. `_lock` guards messages, settings and the acceptance of runs, and is shared with the
+    parts in `agent.runtime`; it is never held while user code runs. `_tools_lock` is held while a function
+    given to `update_tools` runs. Waiting for the agent inside a run of its own raises RuntimeError at once.
     """
 
     def __init__(
@@ -227,12 +223,10 @@ class Agent:
         self._history = History(start.messages or kept.messages, self._lock)
         self._state = RunState(self._lock, self._history, kept.usage)
         self._subscribers = SubscriberList()
-        self._open_output_type: Any = None  # of a typed run that has not given its value yet
         self._key = object()  # stands for this agent where a reference would keep it alive
-        self._active: Job | None = None
-        self._waiting: Job | None = None
-        self._closing = CancelToken()
-        self._worker: Worker | None = None
+        self._runs = Dispatcher(
+            self._lock, self._history, self._state, self._inbox, self._relay, self._subscribers
+        )
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -300,28 +294,15 @@ class Agent:
         Raises RuntimeError inside a run of this agent.
         """
         refuse_inside(self._key, "Agent.wait_for_idle()")
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            with self._lock:  # a run is settled and the agent idle in one step: both are seen, or neither
-                job = self._waiting or self._active
-            if job is None:
-                return True
-            if not job.run.wait(None if end is None else end - time.monotonic()):
-                return False
+        return self._runs.wait(timeout)
 
     def abort(self) -> None:
         """Stop the current run, if any; does not wait. What is queued stays queued."""
-        with self._lock:
-            jobs = [job for job in (self._active, self._waiting) if job is not None]
-        for job in jobs:
-            job.cancel.cancel("aborted")
+        self._runs.abort()
 
     def abort_run(self, run: Run) -> None:
         """Stop that run if it is the current or the waiting one; does not wait."""
-        with self._lock:
-            jobs = [job for job in (self._active, self._waiting) if job is not None and job.run is run]
-        for job in jobs:
-            job.cancel.cancel("aborted")
+        self._runs.abort(run)
 
     def reset(self) -> None:
         """Clear messages, error, usage and both queues; keep model, prompt, tools and options.
@@ -329,15 +310,14 @@ class Agent:
         Raises AgentBusyError while a run is active.
         """
         with self._lock:
-            self._check_free("Abort it and wait before resetting.")
+            self._runs.check_free("Abort it and wait before resetting.")
             self._history.replace(())
             self._state.clear()
             self._inbox.clear()
 
     def can_wait(self) -> bool:
         """False where waiting for a run of this agent would never end: inside one, and on its worker."""
-        worker = self._worker
-        return not is_inside(self._key) and not (worker is not None and worker.is_current())
+        return not is_inside(self._key) and not self._runs.is_worker()
 
     def close(self) -> None:
         """Abort the run and side queries, if any, and end the worker thread.
@@ -346,16 +326,7 @@ class Agent:
 
         Waits for the end of the thread, at most three seconds, unless called inside a run of this agent.
         """
-        self._closing.cancel("the agent was closed")
-        with self._lock:
-            worker = self._worker
-            if self._active is None:
-                self._stop_threads()
-        self.abort()
-        if worker is not None and self.can_wait():
-            deadline = time.monotonic() + _CLOSE_TIMEOUT
-            worker.join(_CLOSE_TIMEOUT)
-            self._subscribers.join(deadline)
+        self._runs.close(wait=self.can_wait())
 
     def __enter__(self) -> Agent:
         return self
@@ -399,7 +370,7 @@ class Agent:
                 self._settings.thinking_level,
                 self._tools,
                 self._history.messages,
-                self._is_streaming(),
+                self._runs.is_running(),
                 self._state.stream_message,
                 set(self._state.running_calls),
                 self._state.error,
@@ -499,7 +470,7 @@ class Agent:
         the model's own arguments.
         """
         with self._lock:
-            return [] if self._is_streaming() else self._state.pending_calls()
+            return [] if self._runs.is_running() else self._state.pending_calls()
 
     def resolve_tool_calls(self, *resolutions: ToolResolution) -> None:
         """Answer some or all pending calls; then `resume()` continues once none is pending.
@@ -508,7 +479,7 @@ class Agent:
         InvalidToolResolutionError for an empty or doubled id, ToolCallNotPendingError for any other call.
         """
         with self._lock:
-            self._check_free("Wait for it before resolving calls.")
+            self._runs.check_free("Wait for it before resolving calls.")
             pending = self._history.pending()
             self._history.answer(pending, pending.answered(resolutions))
 
@@ -520,11 +491,11 @@ class Agent:
         """
         advice = "Wait for it before resolving calls."
         with self._lock:
-            self._check_free(advice)
+            self._runs.check_free(advice)
             pending, calls = self._history.pending(), self._state.pending_calls()
         results = resolved_by(calls, resolve)
         with self._lock:
-            self._check_free(advice)
+            self._runs.check_free(advice)
             self._history.answer(pending, results)
 
     @property
@@ -581,9 +552,9 @@ class Agent:
             on_event,
             timeout,
         )
-        if self._closing.is_set():
+        if self._runs.closing.is_set():
             raise AgentError("the agent is closed")
-        tokens = (self._closing, cancel or current_cancel())
+        tokens = (self._runs.closing, cancel or current_cancel())
         detach = [token.on_cancel(lambda: mine.cancel("aborted")) for token in tokens if token is not None]
         try:
             return query.ask()
@@ -654,11 +625,11 @@ class Agent:
         accepted is aborted.
         """
         if prompts is None and output_type is None:
-            output_type = self._open_output_type
+            output_type = self._state.open_output_type
         output = None if output_type is None else _typed_output(output_type, self._tools)
         try:
             with self._lock:
-                self._check_free("Wait for it before resuming." if prompts is None else self._advice())
+                self._runs.check_free("Wait for it before resuming." if prompts is None else self._advice())
                 self._state.check_nothing_pending()
                 last = self._history.last
                 if last is None and not prompts:
@@ -669,24 +640,16 @@ class Agent:
                     )
                 if prompts is None and not isinstance(last, AssistantMessage):
                     prompts = []
-                run = self._accept(self._new_job(cancel, prompts, output)).run
-                self._open_output_type = output_type
-                return run
+                job = self._new_job(cancel, prompts, output)
+                self._runs.accept(job, self.name)
+                self._state.open_output_type = output_type
+                return job.run
         except BaseException:
             cancel.cancel("aborted")
             raise
 
     def _advice(self) -> str:
         return f"Use {'reply(), ' if self._parks else ''}steer() or follow_up(), or wait for it."
-
-    def _check_free(self, advice: str) -> None:
-        if self._closing.is_set():
-            raise AgentError("the agent is closed")
-        if self._is_streaming():
-            raise AgentBusyError(f"the agent is already processing a prompt. {advice}")
-
-    def _is_streaming(self) -> bool:
-        return self._waiting is not None or (self._active is not None and not self._active.is_finishing)
 
     def _new_job(self, cancel: CancelToken, prompts: list[Message] | None, output: TypedOutput | None) -> Job:
         """A job with the settings of this moment. Raises unless there is everything a run needs."""
@@ -707,6 +670,7 @@ class Agent:
         context = contextvars.copy_context()
         context.run(enter_run, metadata, self._key)
         return Job(
+            owner=self,
             run=Run(metadata, self._key),
             prompts=prompts,
             settings=settings,
@@ -714,7 +678,8 @@ class Agent:
             stream_fn=stream_fn,
             tools=self._tools,
             context=context,
-            sink=self._sink_of_a_new_run(),
+            # A run inside one of the same agent is its sibling: their events go to the same place.
+            sink=self._runs.active_sink() if is_inside(self._key) else parent_sink(),
             cancel=cancel,
             parks=self._parks,
             output=output,
@@ -726,81 +691,6 @@ class Agent:
         if stream_fn is None:
             raise ConfigurationError(_NO_STREAM_FN)
         return stream_fn
-
-    def _sink_of_a_new_run(self) -> EventSink | None:
-        """Where else the events of a run started here go: to the run around it, or around the current one."""
-        if is_inside(self._key):
-            return None if self._active is None else self._active.sink
-        return parent_sink()
-
-    def _accept(self, job: Job) -> Job:
-        """Start the run, or let it wait for the one that is finishing. Called under the lock, checks made.
-
-        All or nothing, whatever interrupts it: the worker takes a job only while it is the active one.
-        """
-        try:
-            if self._worker is None:
-                self._worker = Worker(f"agent-worker-{self.name}")
-            if self._active is None:
-                self._activate(job, self._worker)
-            else:
-                self._waiting = job
-            self._state.error = ""
-        except BaseException:
-            if self._active is job:
-                self._deactivate()
-            if self._waiting is job:
-                self._waiting = None
-            job.run.settle(RunResult("aborted", run_id=job.run.run_id))
-            raise
-        return job
-
-    def _activate(self, job: Job, worker: Worker) -> None:
-        """Hand an accepted job to the worker. Called under the lock."""
-        self._active = job
-        self._history.begin_run()
-        self._state.stream_message = None
-        if self._parks:
-            self._inbox.open_replies()
-        worker.put(lambda: self._work(job))
-
-    def _deactivate(self) -> None:
-        """Reset what belongs to the active run. Called under the lock."""
-        self._history.end_run()
-        self._state.end_run()
-        self._inbox.close_replies()
-        self._active = None
-
-    def _stop_threads(self) -> None:
-        """Let the threads end once they have done their jobs. Called under the lock."""
-        if self._worker is not None:
-            self._worker.stop()
-        self._subscribers.finish()
-
-    # -- on the worker thread --------------------------------------------------------------------------
-
-    def _work(self, job: Job) -> None:
-        with self._lock:
-            if self._active is not job:  # taken back when its acceptance was interrupted
-                return
-        active = ActiveRun(job, self._history, self._state, self._inbox, self._relay, self._subscribers)
-        try:
-            active.run()
-        finally:
-            self._finish(active)
-
-    def _finish(self, active: ActiveRun) -> None:
-        """Settle a run, and start the one that waits or be idle, in one step."""
-        with self._lock:
-            self._deactivate()
-            waiting, self._waiting = self._waiting, None
-            active.settle()
-            if active.has_output:
-                self._open_output_type = None
-            if waiting is not None and self._worker is not None:
-                self._activate(waiting, self._worker)
-            elif self._closing.is_set():
-                self._stop_threads()
 
 
 def _typed_output(output_type: Any, tools: ToolSet) -> TypedOutput:

@@ -37,10 +37,12 @@ logger = logging.getLogger("agent")
 class Job:
     """A run that was accepted: its handle and everything it starts from.
 
+    `owner` is the agent: the job keeps it alive until the run has ended.
     `prompts` is None for a run that begins with what is queued, else with the text "continue". `is_finishing`
     is set while the end is emitted: one prompt may be accepted from then on.
     """
 
+    owner: object
     run: Run
     prompts: list[Message] | None
     settings: Settings

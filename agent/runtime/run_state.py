@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from agent.errors import PendingToolCallsError
 from agent.events import (
@@ -33,6 +34,7 @@ class RunState:
         self.stream_message: Message | PartialMessage | None = None
         self.running_calls: set[str] = set()
         self.error = ""
+        self.open_output_type: Any = None  # of a typed run that has no value yet, for `resume()`
         self._lock = lock
         self._history = history
         self._spent = spent  # by all runs that have ended
@@ -46,8 +48,9 @@ class RunState:
         return self._spent + self._spending
 
     def clear(self) -> None:
-        """Reset usage and error."""
+        """Reset usage, error and the type that a run left open."""
         self._spent = ZERO_USAGE
+        self.open_output_type = None
         self.error = ""
         self.end_run()
 

@@ -447,7 +447,7 @@ def test_an_answer_in_time_leaves_no_thread_and_no_callback_behind() -> None:
     before = threading.active_count()
     assert agent.simple_prompt("?", timeout=30, cancel=cancel) == "ok"
     until(lambda: threading.active_count() == before)
-    assert (cancel._callbacks, agent._closing._callbacks) == ({}, {})
+    assert (cancel._callbacks, agent._runs.closing._callbacks) == ({}, {})
 
 
 @pytest.mark.parametrize("stream", [hangs, fails_at_once], ids=["while it streams", "between attempts"])

@@ -46,6 +46,7 @@ class Parts:
 
     def job(self, prompts: list[Message] | None) -> Job:
         return Job(
+            owner=self,
             run=Run(METADATA, object()),
             prompts=prompts,
             settings=Settings(retry=NO_WAITS),

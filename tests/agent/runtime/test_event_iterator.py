@@ -239,7 +239,7 @@ def test_a_stream_ends_when_the_agent_is_closed_before_its_run_began() -> None:
     stream = agent.stream("second")
     closer = threading.Thread(target=agent.close)
     closer.start()
-    until(agent._closing.is_set)
+    until(agent._runs.closing.is_set)
     go.set()
     assert list(stream)[-1].type == "agent_end"
     closer.join(10)
