@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.errors import InvalidToolResolutionError, ToolCallNotPendingError, ToolError
+from agent.errors import (
+    InvalidToolResolutionError,
+    ToolCallNotPendingError,
+    ToolError,
+    contain,
+    error_text,
+    typed_error_text,
+)
 from agent.messages import (
     AssistantMessage,
     CustomMessage,
@@ -194,10 +201,10 @@ def _resolved(call: ToolCall, resolve: Callable[[ToolCall], Any]) -> ToolResult:
     try:
         return to_result(resolve(call))
     except ToolError as error:
-        return ToolResult(str(error), is_error=True)
-    except Exception as error:
-        text = str(error)
-        return ToolResult(f"{type(error).__name__}: {text}" if text else type(error).__name__, is_error=True)
+        return ToolResult(error_text(error), is_error=True)
+    except BaseException as error:
+        contain(error)
+        return ToolResult(typed_error_text(error), is_error=True)
 
 
 def _message(call: ToolCall, result: ToolResult) -> ToolResultMessage:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.cancel import CancelToken
+from agent.errors import typed_error_text
 from agent.events import AgentEnd, AgentStart, Event, MessageUpdate, QueueUpdate, TurnEnd
 from agent.hooks import merge_hooks
 from agent.loop.config import LoopConfig
@@ -92,7 +93,7 @@ class ActiveRun:
         except BaseException as error:  # a fault of ours: the run must end all the same
             logger.exception("the agent loop failed")
             if not self._job.is_finishing:
-                context.run(self._emit_crash, f"internal error: {type(error).__name__}: {error}")
+                context.run(self._emit_crash, f"internal error: {typed_error_text(error)}")
         finally:
             self._job.cancel.cancel("the run has ended")  # frees what still waits on the run's signal
 

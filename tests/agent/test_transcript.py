@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from agent import Agent
-from agent.errors import PendingToolCallsError
+from agent.errors import PendingToolCallsError, ToolError
 from agent.messages import AssistantMessage, CustomMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from agent.testing import ScriptedModel
 from agent.transcript import ToolResolution, Transcript, find_pending, insert_results
@@ -83,3 +86,54 @@ def test_a_message_appended_while_calls_wait_leaves_them_pending_and_goes_out_be
         agent.resolve_tool_calls(ToolResolution("a", "done"))
         assert agent.resume().result(10).stop == "end_turn"
     assert [m.role for m in model.contexts[0].messages] == ["user", "assistant", "toolResult", "user"]
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+class SilentToolError(ToolError):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no money"), "ValueError: no money"),
+        (ToolError("no money"), "no money"),
+        (SystemExit(3), "SystemExit: 3"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (Silent(), "Silent"),
+        (SilentToolError("x"), "SilentToolError"),
+    ],
+)
+def test_whatever_a_resolver_raises_is_an_error_result(error: BaseException, text: str) -> None:
+    """API-2-decisions, General 2"""
+
+    def resolve(call: ToolCall) -> str:
+        raise error
+
+    agent = Agent(transcript=Transcript((UserMessage("go"), answer_of("a", "b"))))
+    agent.resolve_pending(resolve)
+    assert stored(agent.state.messages) == [text, text]
+    assert agent.pending_calls == []
+
+
+def test_a_ctrl_c_in_a_resolver_comes_through_and_leaves_the_calls_pending() -> None:
+    def resolve(call: ToolCall) -> str:
+        raise KeyboardInterrupt
+
+    agent = Agent(transcript=Transcript((UserMessage("go"), answer_of("a"))))
+    with pytest.raises(KeyboardInterrupt):
+        agent.resolve_pending(resolve)
+    assert [call.id for call in agent.pending_calls] == ["a"]
+
+
+@pytest.mark.parametrize("answer", [object(), 5, b"bytes", None])
+def test_nonsense_of_a_resolver_never_breaks_the_conversation(answer: Any) -> None:
+    agent = Agent(transcript=Transcript((UserMessage("go"), answer_of("a"))))
+    agent.resolve_pending(lambda call: answer)
+    assert len(stored(agent.state.messages)) == 1
+    json.dumps(agent.transcript.to_json())
