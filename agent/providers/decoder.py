@@ -62,7 +62,9 @@ _parse = json.JSONDecoder().raw_decode
 class OpenCall:
     """A tool call while its pieces arrive."""
 
-    __slots__ = ("earlier", "has_made_up_id", "id", "index", "name", "pieces", "whole")
+    __slots__ = (
+        "_parsed", "_parsed_pieces", "earlier", "has_made_up_id", "id", "index", "name", "pieces", "whole"
+    )  # fmt: skip
 
     def __init__(self, id: str = "", name: str = "") -> None:
         self.index = -1  # of its block; -1 until the call is announced
@@ -72,18 +74,22 @@ class OpenCall:
         self.name = name
         self.pieces: list[str] = []  # of the JSON text of its arguments
         self.whole: dict[str, Any] | None = None  # its arguments, where the server sent them so
+        self._parsed_pieces = -1
+        self._parsed: Any = None
 
     def repeats(self, other: OpenCall) -> bool:
         """True for the same name and arguments, however they are written."""
         return self.name == other.name and self.arguments() == other.arguments()
 
     def arguments(self) -> Any:
-        """The arguments, or their text when that is no JSON object."""
+        """The arguments, or their text when that is no JSON object. Parsed once for the pieces so far."""
         if self.whole is not None:
             return self.whole
-        text = "".join(self.pieces)
-        arguments, problem = parse_arguments(text)
-        return text if problem else arguments
+        if self._parsed_pieces != len(self.pieces):
+            text = "".join(self.pieces)
+            arguments, problem = parse_arguments(text)
+            self._parsed_pieces, self._parsed = len(self.pieces), text if problem else arguments
+        return self._parsed
 
 
 class Decoder(ABC):
@@ -131,13 +137,14 @@ class Decoder(ABC):
         self._next_index = 0
         self._half: TextDelta | ThinkingDelta | ToolCallDelta | None = None  # the first of a surrogate pair
         self._calls_by_id: dict[str, OpenCall] = {}  # by the id on the wire
-        self._held_calls: list[OpenCall] = []
+        self._held_calls: dict[OpenCall, None] = {}  # in order
         # The open block of formats that do not number theirs: "text", "thinking", or "" for none.
         self.open_kind = ""
         self.open_index = -1
         self.open_signature: str | None = None
         self._latest_text = -1  # the index of the text block opened last
         self.citations: list[dict[str, Any]] = []  # of the open text, or of the latest when none is open
+        self._sent_citations = 0  # how many of them an event contained
 
         self.set_up()
 
@@ -256,8 +263,10 @@ class Decoder(ABC):
     def _end(self, last: StreamDone | StreamError, whole: bool) -> list[StreamEvent]:
         events: list[StreamEvent] = [] if self._half is None else [self._half]
         self.close_blocks(events, whole)
-        if self.citations and self._latest_text >= 0:  # they came after the end of their text
-            events.append(TextEnd(self._latest_text, None, self.citations))
+        if (
+            len(self.citations) > self._sent_citations and self._latest_text >= 0
+        ):  # after the end of their text
+            events.append(TextEnd(self._latest_text, None, tuple(self.citations)))
         for call in self._held_calls:  # not ended, so perhaps not whole
             self._begin(call, events)
         last.usage = self.usage()
@@ -357,6 +366,8 @@ class Decoder(ABC):
             self.close_text(events)
             self.open_kind, self.open_index = "text", self.new_index()
             self._latest_text = self.open_index
+            del self.citations[: self._sent_citations]  # of the text before
+            self._sent_citations = 0
             events.append(TextStart(self.open_index))
         if text:
             events.append(TextDelta(self.open_index, text))
@@ -374,8 +385,8 @@ class Decoder(ABC):
     def close_text(self, events: list[StreamEvent]) -> None:
         """End the open block of text or thinking, if any."""
         if self.open_kind == "text":
-            events.append(TextEnd(self.open_index, self.open_signature, self.citations))
-            self.citations = []
+            events.append(TextEnd(self.open_index, self.open_signature, tuple(self.citations)))
+            self._sent_citations = len(self.citations)
         elif self.open_kind:
             events.append(ThinkingEnd(self.open_index, self.open_signature))
         self.open_kind, self.open_signature = "", None
@@ -394,7 +405,7 @@ class Decoder(ABC):
         earlier = self._calls_by_id.get(wire_id)
         if earlier is not None and earlier.name == call.name:
             call.earlier = earlier
-            self._held_calls.append(call)
+            self._held_calls[call] = None
             return
         self._calls_by_id[wire_id] = call
         self._begin(call, events)
@@ -424,7 +435,7 @@ class Decoder(ABC):
         if arguments is not None:
             call.whole = arguments
         if call.earlier is not None:
-            self._held_calls.remove(call)
+            del self._held_calls[call]
             if call.repeats(call.earlier):
                 return
             self._begin(call, events)

@@ -59,6 +59,7 @@ class GeminiDecoder(Decoder):
 
     def set_up(self) -> None:
         self._finish_message = ""
+        self._sources: set[str] = set()  # as JSON, to find those that come again
         self._calls: dict[str, OpenCall] = {}  # by id
 
     @classmethod
@@ -140,7 +141,9 @@ class GeminiDecoder(Decoder):
         quoted = as_object(candidate.get("citationMetadata"))
         quotations = quoted.get("citationSources") or quoted.get("citations")
         for source in (*as_list(grounding.get("groundingChunks")), *as_list(quotations)):
-            if source and isinstance(source, dict) and source not in self.citations:
+            text = to_json_text(source) if source and isinstance(source, dict) else ""
+            if text and text not in self._sources:
+                self._sources.add(text)
                 self.citations.append(source)
 
     def _server(self, kind: str, part: dict[str, Any], events: list[StreamEvent]) -> None:

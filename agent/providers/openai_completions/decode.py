@@ -44,14 +44,13 @@ _NO_ID = frozenset(("", "null", "None", "undefined"))
 class _Call(OpenCall):
     """A tool call while its fragments arrive."""
 
-    __slots__ = ("_scan", "_scanned", "_value", "signature")
+    __slots__ = ("_scan", "_scanned", "signature")
 
     def __init__(self) -> None:
         super().__init__()
         self.signature: str | None = None  # what Google sends along (`extra_content`) and wants back
         self._scan = ObjectScan()
         self._scanned = 0  # pieces
-        self._value: Any = None  # the arguments, once they were whole
 
     @property
     def characters_scanned(self) -> int:
@@ -70,9 +69,7 @@ class _Call(OpenCall):
             return False
         if not self.is_complete():
             return False
-        if self._value is None:
-            self._value = self.arguments()
-        return bool(parse_arguments(arguments)[0] == self._value)
+        return bool(parse_arguments(arguments)[0] == self.arguments())
 
 
 def _begins_another(call: _Call, id: str, name: str, arguments: str) -> bool:

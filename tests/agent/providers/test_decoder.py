@@ -11,7 +11,7 @@ import pytest
 from support.dialects import DIALECTS, Dialect
 
 from agent.messages import message_from_json, message_to_json
-from agent.providers.decoder import normalized
+from agent.providers.decoder import OpenCall, normalized
 from agent.providers.http.failure import ProviderError, aborted
 from agent.retry import ErrorClass
 from agent.stream import StreamDone, StreamError, StreamEvent, TextDelta, ToolCallEnd, ToolCallStart
@@ -379,3 +379,22 @@ def test_an_index_may_be_a_string(name: str) -> None:
     payloads = [re.sub(r'(index": )(\d)', r'\1"\2"', payload) for payload in mixed]
     calls = calls_of(dialect, [*dialect.opening(), *payloads, *dialect.end()])
     assert calls == [("t", {"n": 0}), ("t", {"n": 1})]
+
+
+# --- work ---
+
+
+def test_the_arguments_of_a_call_are_parsed_once() -> None:
+    call = OpenCall("c", "t")
+    call.pieces += ['{"a":', "1}"]
+    first = call.arguments()
+    assert first == {"a": 1}
+    assert call.arguments() is first
+    call.pieces.append(" ")
+    assert call.arguments() == first
+
+
+def test_a_thousand_repetitions_of_a_call_are_one_call(dialect: Dialect) -> None:
+    """Z14"""
+    calls = [payload for index in range(1000) for payload in dialect.call(index, "c", "t", "{}")]
+    assert calls_of(dialect, [*dialect.opening(), *calls, *dialect.end()]) == [("t", {})]

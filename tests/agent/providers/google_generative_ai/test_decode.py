@@ -433,6 +433,21 @@ def test_sources_that_come_after_a_call_belong_to_the_text_before_it() -> None:
     assert message.content == (TextContent("x", None, (web,)), ToolCall("c", "ls", {}))
 
 
+def test_sources_before_and_after_the_end_of_a_text_are_kept() -> None:
+    """FR-11"""
+    a, b = ({"web": {"uri": f"https://{name}.b", "title": name}} for name in "ab")
+    first = candidate_with({"groundingMetadata": {"groundingChunks": [a]}}, "x")
+    call = G([fc("ls", id="c")])
+    end = candidate_with({"groundingMetadata": {"groundingChunks": [a, b]}, "finishReason": "STOP"})
+    assert message_of(first, call, end).content[0] == TextContent("x", None, (a, b))
+    new = G([{"text": "y"}])
+    message = message_of(first, call, new, end)
+    assert [block for block in message.content if isinstance(block, TextContent)] == [
+        TextContent("x", None, (a,)),
+        TextContent("y", None, (b,)),
+    ]
+
+
 @pytest.mark.parametrize("odd", [None, 7, [], {}, {"groundingChunks": 7}, {"groundingChunks": [None, 7, []]}])
 def test_sources_of_another_type_are_none(odd: Any) -> None:
     end = candidate_with({"groundingMetadata": odd, "citationMetadata": odd, "finishReason": "STOP"}, "x")
