@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from agent.errors import ToolCallNotPendingError
-from agent.messages import Message, ToolResultMessage
+from agent.messages import AssistantMessage, Message, ToolResultMessage
 from agent.transcript import Pending, find_pending, insert_results
 
 
@@ -22,7 +22,7 @@ class History:
     the next run on. From then to the end of the run, the messages to send are a list of their own.
     """
 
-    __slots__ = ("_held", "_is_running", "_lock", "_messages", "_start", "_to_send")
+    __slots__ = ("_held", "_is_running", "_lock", "_messages", "_open_calls", "_start", "_to_send")
 
     def __init__(
         self, messages: Iterable[Message] = (), lock: AbstractContextManager[object] | None = None
@@ -31,6 +31,7 @@ class History:
         self._messages = list(messages)
         self._to_send: list[Message] | None = None  # None: the same as `_messages`
         self._held: list[Message] = []  # appended between a tool call and its result
+        self._open_calls = 0  # calls of the current run without a result
         self._start = len(self._messages)
         self._is_running = False
 
@@ -55,7 +56,7 @@ class History:
         While calls run it is held back until all of them have results, so that none comes in between.
         """
         with self._lock:
-            if self._is_running and find_pending(self._sent_messages()):
+            if self._is_running and self._open_calls:
                 self._held.append(message)
             else:
                 self._append(message)
@@ -91,6 +92,7 @@ class History:
         """Count what is added from here on as new."""
         with self._lock:
             self._start = len(self._messages)
+            self._open_calls = len(find_pending(self._messages).positions)
             self._is_running = True
 
     def end_run(self) -> None:
@@ -116,8 +118,12 @@ class History:
     def add(self, message: Message, send: bool = True) -> None:
         """Add a message of the run. Without `send` this run never sends it."""
         with self._lock:
-            if not isinstance(message, ToolResultMessage):
+            if isinstance(message, ToolResultMessage):
+                self._open_calls = max(0, self._open_calls - 1)
+            else:
                 self._flush()
+            if isinstance(message, AssistantMessage):
+                self._open_calls = len(find_pending((message,)).positions)
             if send:
                 self._append(message)
                 return
@@ -138,6 +144,7 @@ class History:
         with self._lock:
             self._messages, self._to_send = list(messages), None
             self._start = len(self._messages)
+            self._open_calls = len(find_pending(self._messages).positions)
 
     # -- with the lock held ----------------------------------------------------------------------------
 
@@ -159,6 +166,7 @@ class History:
             _substitute_last(self._messages, old, new)
             if self._to_send is not None:
                 _substitute_last(self._to_send, old, new)
+            self._open_calls = len(find_pending(self._sent_messages()).positions)
 
 
 def _substitute_last(messages: list[Message], old: Message, new: Sequence[Message]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agent.errors import ToolCallNotPendingError
@@ -131,3 +133,26 @@ def test_calls_that_got_a_result_meanwhile_are_not_answered_again() -> None:
     with pytest.raises(ToolCallNotPendingError):
         history.answer(before, [result("a"), result("b")])
     assert history.pending().calls == [ToolCall("b", "echo", {})]
+
+
+def test_a_dropped_answer_leaves_no_calls_that_hold_messages_back() -> None:
+    history = running(FIRST)
+    history.add(CALLING)
+    history.drop(CALLING)
+    history.append(OUTSIDE)
+    assert history._messages == [FIRST, OUTSIDE]
+
+
+def test_an_answer_without_its_calls_holds_nothing_back() -> None:
+    history = running(FIRST)
+    history.add(CALLING)
+    history.swap(CALLING, ANSWER)
+    history.append(OUTSIDE)
+    assert history._messages == [FIRST, ANSWER, OUTSIDE]
+
+
+def test_calls_of_an_answer_that_failed_hold_nothing_back() -> None:
+    history = running(FIRST)
+    history.add(replace(CALLING, stop_reason="error"))
+    history.append(OUTSIDE)
+    assert history._messages[-1] is OUTSIDE
