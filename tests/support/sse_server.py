@@ -33,7 +33,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-# How often a wait looks whether the client or the server has gone.
+# How often a wait checks for a client or a server that is gone.
 _POLL = 0.02
 
 

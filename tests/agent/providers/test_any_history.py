@@ -1,4 +1,4 @@
-"""A history made by one model continues on any other, whatever their formats."""
+"""A history of one model continues with any other, in any format."""
 
 from __future__ import annotations
 

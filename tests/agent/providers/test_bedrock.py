@@ -1,4 +1,4 @@
-"""Bedrock's OpenAI-compatible address: where a request goes, and with a key or a signature."""
+"""Bedrock's OpenAI-compatible endpoint: the URL, and requests with a key or a signature."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def test_without_a_key_the_request_is_signed(sse_server: SseServer, monkeypatch:
     assert _ask(sse_server).text == "hello"
     request = sse_server.requests[0]
     scope = r"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/\d{8}/us-east-1/bedrock/aws4_request, "
-    told = request.headers["authorization"]
-    assert re.match(scope, told)
+    sent = request.headers["authorization"]
+    assert re.match(scope, sent)
     # The server's side of it: the same signature over what really arrived.
     again = awsrequest.AWSRequest("POST", f"{sse_server.url}{request.path}", data=request.body)
     again.context["timestamp"] = request.headers["x-amz-date"]
     again.headers["X-Amz-Date"] = request.headers["x-amz-date"]
     signer = auth.SigV4Auth(credentials.Credentials("AKIDEXAMPLE", "secret-example"), "bedrock", "us-east-1")
     signature = signer.signature(signer.string_to_sign(again, signer.canonical_request(again)), again)
-    assert told.endswith(f"Signature={signature}")
+    assert sent.endswith(f"Signature={signature}")
     assert hashlib.sha256(request.body).hexdigest() in signer.canonical_request(again)
 
 

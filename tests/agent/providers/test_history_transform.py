@@ -1,4 +1,4 @@
-"""A history made fit for a target model."""
+"""A history adapted to the model that it is sent to."""
 
 from __future__ import annotations
 

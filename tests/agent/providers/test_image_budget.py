@@ -1,4 +1,4 @@
-"""How many images fit one request, and what becomes of the others."""
+"""The number and the size of the images in a request, and the notes for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models are asked by a schema, and what of a schema the servers that compile it are restricted."""
+"""Which models get the schema of the answer, and how it is restricted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format makes of a server's refusals: overflow, waits, rejected keys."""
+"""The errors of every format: overflow, waits, rejected keys."""
 
 from __future__ import annotations
 
@@ -265,11 +265,11 @@ def _wait_asked_for(found: Format, server: SseServer) -> float:
     cancel = CancelToken()
     delays: list[float] = []
 
-    def told(attempt: int, delay: float, text: str) -> None:
+    def on_retry(attempt: int, delay: float, text: str) -> None:
         delays.append(delay)
         cancel.cancel()
 
-    answer = found.ask(server, cancel=cancel, on_retry=told, retry=RetryPolicy(request=(0.25,)))
+    answer = found.ask(server, cancel=cancel, on_retry=on_retry, retry=RetryPolicy(request=(0.25,)))
     assert answer.stop_reason == "aborted"
     return delays[0]
 

@@ -1,4 +1,4 @@
-"""A conversation that holds what its provider refuses for ever still goes on."""
+"""A conversation with content that its provider refuses continues."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ OTHERS = [
 ]
 
 
-def told(calls: list[str]) -> dict[str, Any]:
+def reporting(calls: list[str]) -> dict[str, Any]:
     return {"on_retry": lambda attempt, delay, text: calls.append(text)}
 
 
@@ -105,7 +105,7 @@ def test_a_refused_image_is_left_out_of_a_second_request(
     with SseServer() as server, caplog.at_level(logging.WARNING, "agent"):
         found.refuse(server, 400, text)
         found.greet(server)
-        answer = found.ask(server, [replace(SHOWN)], **told(calls))
+        answer = found.ask(server, [replace(SHOWN)], **reporting(calls))
         first, second = bodies(server)
     assert (answer.text, answer.stop_reason) == ("hello", "stop")
     assert PICTURE in first

@@ -1,4 +1,4 @@
-"""A tool's schema goes out in the form that the servers accept, and the arguments come back in its own."""
+"""Tool schemas are sent in the form that servers accept, and arguments come back under the tool's names."""
 
 from __future__ import annotations
 

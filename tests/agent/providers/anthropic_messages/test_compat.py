@@ -1,4 +1,4 @@
-"""What is known of the servers that speak Anthropic's format, and how a model overrides it."""
+"""The flags of servers with Anthropic's format, and how a model overrides them."""
 
 from __future__ import annotations
 

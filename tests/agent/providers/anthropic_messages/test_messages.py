@@ -1,4 +1,4 @@
-"""What a stored history becomes in a request of Anthropic's format."""
+"""Histories encoded in Anthropic's format."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ def test_a_mark_does_not_stay_on_the_message() -> None:
 
 def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request encodes what is new in it, marks included; the rest is what earlier ones made."""
-    from agent.providers.anthropic_messages import messages as room
+    from agent.providers.anthropic_messages import messages as encoding
     from agent.providers.history_transform import to_json
 
     encoded: list[int] = []
@@ -392,7 +392,7 @@ def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         encoded.append(1)
         return to_json(value)
 
-    monkeypatch.setattr(room, "to_json", counting)
+    monkeypatch.setattr(encoding, "to_json", counting)
     history: list[Message] = []
     for number in range(50):
         history += [called(ToolCall(f"c{number}", "ls", {})), ToolResultMessage(f"c{number}", "ls", "x")]

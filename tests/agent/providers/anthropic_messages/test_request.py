@@ -126,8 +126,8 @@ def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
     """P06"""
     text = "a\u2028b\u0085c\x0bd\x0ce\u2029"
     raw = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-    spelled = f"event: content_block_delta\ndata: {json.dumps(raw, ensure_ascii=False)}\n\n"
-    sse_server.play(MS, TB(0), spelled.encode(), MD("end_turn"), ME)
+    raw_event = f"event: content_block_delta\ndata: {json.dumps(raw, ensure_ascii=False)}\n\n"
+    sse_server.play(MS, TB(0), raw_event.encode(), MD("end_turn"), ME)
     assert asked(sse_server).text == text
 
 

@@ -1,4 +1,4 @@
-"""Whatever a history holds, the request that Anthropic's format makes of it is well formed."""
+"""Any history makes a well-formed request in Anthropic's format."""
 
 from __future__ import annotations
 

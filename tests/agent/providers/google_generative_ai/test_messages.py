@@ -1,4 +1,4 @@
-"""How Google's format spells a history."""
+"""Histories encoded in Google's format."""
 
 from __future__ import annotations
 

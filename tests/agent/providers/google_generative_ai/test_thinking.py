@@ -1,4 +1,4 @@
-"""How Gemini models are asked to think, by version, kind and level."""
+"""The thinking fields for Gemini models, by version, kind and level."""
 
 from __future__ import annotations
 

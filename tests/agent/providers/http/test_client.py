@@ -1,4 +1,4 @@
-"""One streaming request: what is sent again and when, what ends it, and what its errors say."""
+"""One streaming request: retries, endings, error texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.raw_server import raw_server, read_request
 from support.requests import authorized, failure, options, post
 from support.sse_server import SseServer, cut, hang, pause, wait_for
 
-from agent.providers.http import client as _http
+from agent.providers.http import client
 from agent.providers.http.client import ProviderError, post_sse
 from agent.providers.http.transport import close_idle_connections
 from agent.retry import is_final, is_resumable, is_retryable
@@ -391,7 +391,7 @@ class TestSilence:
     def test_an_error_message_that_does_not_end_is_not_waited_for(
         self, sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(_http, "_ERROR_BODY_SECONDS", 0.2)
+        monkeypatch.setattr(client, "_ERROR_BODY_SECONDS", 0.2)
         sse_server.play(b"that went wrong somehow", hang(), status=400)
         assert str(failure(sse_server.url, options())) == "400 that went wrong somehow"
 

@@ -1,4 +1,4 @@
-"""An abort frees a request at once, whatever it is waiting for, and leaves nothing behind."""
+"""An abort ends a request at once in every phase, and leaves nothing behind."""
 
 from __future__ import annotations
 

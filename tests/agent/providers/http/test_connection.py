@@ -1,4 +1,4 @@
-"""One connection: which address it takes, and that cutting it off hits nothing else."""
+"""One connection: the choice of its address, and aborts from other threads and signal handlers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import httpcore
 import pytest
 
-from agent.providers.http import connection as _network
+from agent.providers.http import connection as tcp
 from agent.providers.http.connection import Address, Connection
 
 
@@ -43,7 +43,7 @@ def address(of: tuple[str, int]) -> Address:
 
 
 def connect(*addresses: Address, seconds: float = 5.0) -> socket.socket:
-    return _network._connect_first(list(addresses), time.monotonic() + seconds, lambda: False)
+    return tcp._connect_first(list(addresses), time.monotonic() + seconds, lambda: False)
 
 
 def test_after_a_refused_address_the_next_is_used(listener: socket.socket, free_port: int) -> None:
@@ -132,7 +132,7 @@ def test_small_requests_are_sent_at_once_and_dead_peers_are_noticed(listener: so
     ],
 )
 def test_a_failure_is_worded_so_that_it_is_recognised(exc: OSError, phrase: str) -> None:
-    assert _network._phrase(exc) == phrase
+    assert tcp._phrase(exc) == phrase
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that raise signals")

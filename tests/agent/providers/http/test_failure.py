@@ -1,4 +1,4 @@
-"""What the text of a failed request says, and what it must not."""
+"""The texts of failed requests, and the secrets that they must not contain."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_an_empty_body_is_named_as_such(body: bytes) -> None:
 
 
 def test_a_redirect_names_where_to() -> None:
-    told = text(b"", status=308, location="https://api.example.com/v1")
-    assert told == "308 redirected to https://api.example.com/v1: set this as the base URL"
+    text_of_redirect = text(b"", status=308, location="https://api.example.com/v1")
+    assert text_of_redirect == "308 redirected to https://api.example.com/v1: set this as the base URL"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Connections are kept from one request to the next, and replaced when they are of no more use."""
+"""Connections are reused between requests, and replaced when they can't be."""
 
 from __future__ import annotations
 

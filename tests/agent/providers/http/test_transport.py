@@ -221,10 +221,10 @@ def test_a_silent_transport_meets_the_timeout(released: threading.Event) -> None
 
 def test_error_responses_are_retried_and_reported() -> None:
     responses = [httpx.Response(503, text="not now"), httpx.Response(200, content=b"data: 1\n\n")]
-    heard: list[str] = []
+    reported: list[str] = []
     use(lambda request: responses.pop(0))
-    assert post(URL, options(0.0, on_retry=lambda n, delay, text: heard.append(text))) == ["1"]
-    assert heard == ["503 not now"]
+    assert post(URL, options(0.0, on_retry=lambda n, delay, text: reported.append(text))) == ["1"]
+    assert reported == ["503 not now"]
 
 
 @pytest.mark.parametrize(

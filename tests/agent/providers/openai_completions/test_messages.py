@@ -1,4 +1,4 @@
-"""What a stored history becomes in a Chat Completions request."""
+"""Histories encoded in the Chat Completions format."""
 
 from __future__ import annotations
 

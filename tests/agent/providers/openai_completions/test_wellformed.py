@@ -1,4 +1,4 @@
-"""Whatever a history holds, the request made of it is well formed."""
+"""Any history makes a well-formed Chat Completions request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a history holds, the input made of it is well formed."""
+"""Any history makes well-formed input in the Responses format."""
 
 from __future__ import annotations
 
