@@ -1,4 +1,4 @@
-"""imageresize: an image made small enough to look at, or a smaller copy of it on filesystem."""
+"""imageresize: makes an image small enough to show, or writes a smaller copy of it."""
 
 from __future__ import annotations
 

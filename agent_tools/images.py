@@ -357,7 +357,7 @@ class _TooLarge(Exception):
 
 
 class _Bounded(io.BytesIO):
-    """A buffer that refuses to grow past a limit, so that a PNG nobody will take is given up early."""
+    """A buffer that refuses to grow past a limit, so that encoding a too large PNG ends early."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""plan: a visible list of steps that the model keeps up to date."""
+"""plan: keeps a visible list of steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("agent_tools")
 STATUSES = ("pending", "in_progress", "completed")
 PRIORITIES = ("high", "medium", "low")
 MAX_METADATA_KEYS = 5
-MAX_METADATA_LENGTH = 80  # characters; enough for "12/40 tests pass", too short for an essay
+MAX_METADATA_LENGTH = 80  # characters; enough for "12/40 tests pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class PlanEntry:
 
 
 def valid_status(status: object) -> bool:
-    """Whether this is one of `pending`, `in_progress`, `completed`, in exactly that spelling."""
+    """True for `pending`, `in_progress` and `completed`."""
     return isinstance(status, str) and status in STATUSES
 
 
 def valid_priority(priority: object) -> bool:
-    """Whether this is one of `high`, `medium`, `low`, in exactly that spelling."""
+    """True for `high`, `medium` and `low`."""
     return isinstance(priority, str) and priority in PRIORITIES
 
 
@@ -53,7 +53,7 @@ class PlanPublisher(Protocol):
 
 _ENTRIES_SCHEMA = {
     "type": "array",
-    "description": "The complete plan: it replaces the former one. An empty array clears the plan.",
+    "description": "The complete plan: it replaces the previous one. An empty array clears the plan.",
     "items": {
         "type": "object",
         "properties": {
@@ -79,8 +79,8 @@ _METADATA_SCHEMA = {
 
 
 class PlanArguments(Arguments):
-    # Plain values here and checks in the function: a model's plan is taken leniently, and an error has to
-    # name the entry. The default only lets that error, not a general one, answer a missing list.
+    # The values are checked in the function: unknown values are accepted leniently, and an error names the
+    # entry. The default lets that check, not the general one, report a missing list.
     model_config = ConfigDict(json_schema_extra={"required": ["entries"]})
 
     entries: Annotated[Any, WithJsonSchema(_ENTRIES_SCHEMA)] = None
@@ -90,7 +90,7 @@ class PlanArguments(Arguments):
 
 DESCRIPTION = """\
 Keep a visible plan of the work. Make one before you start a task of 3 or more non-trivial steps.
-- Send all entries each time: the list replaces the former one.
+- Send all entries each time: the list replaces the previous one.
 - Mark a step in_progress when you start it and completed as soon as it is done; update at once, not later.
 - Steps are concrete and checkable ("Add a test for empty input"), not vague ("Test").
 - In metadata, set progress_metric to a short measure of progress (updates are counted since it \
@@ -102,9 +102,10 @@ def plan_tool(sink: PlanSink, publisher: PlanPublisher | None = None) -> Tool[Pl
     """The tool `plan`.
 
     `sink(title, entries, metadata)` gets every accepted plan, also the empty one that clears it.
-    `publisher(title, entries, metadata, tool_call_id)` is called after the sink. Each gets lists of its own.
-    A rejected call reaches neither, so the former plan stays. A sink that raises fails the call; a publisher
-    that raises is logged, for by then the plan is in force. Both run on the thread of the call.
+    `publisher(title, entries, metadata, tool_call_id)` is called after the sink. Each gets its own lists. A
+    rejected call reaches neither, so the previous plan stays. If the sink raises, the call fails; if the
+    publisher raises, the exception is logged, because the plan is already accepted. Both run on the thread of
+    the call.
     """
 
     def plan(arguments: PlanArguments, context: Any) -> Result:
@@ -151,7 +152,7 @@ def _entry(index: int, item: object) -> PlanEntry:
 
 
 def _metadata(value: object) -> dict[str, str] | None:
-    """The first keys in the order they were sent; None when there is nothing."""
+    """The first keys in the order they were sent; None when there are none."""
     if not isinstance(value, Mapping) or not value:
         return None
     kept = list(value.items())[:MAX_METADATA_KEYS]

@@ -227,19 +227,19 @@ class ConfinedFilesystem(Filesystem):
 
     def _components(self, absolute: str, path: str) -> list[str]:
         """The components of an absolute path below the root; an error names `path`."""
-        for spelling in (self.root, self.given):
-            if absolute == spelling or absolute.startswith(os.path.join(spelling, "")):
-                return _split(absolute[len(spelling) :])
+        for root in (self.root, self.given):
+            if absolute == root or absolute.startswith(os.path.join(root, "")):
+                return _split(absolute[len(root) :])
         # The root under another name: through a link above it, or in another case on such file systems. `..`
         # is taken off as text, and missing folders are passed over: the answer must not tell what exists
         # outside.
         parts = _split(absolute)
         folder = os.path.splitdrive(absolute)[0] + os.sep
-        root = os.stat(self.root)
+        root_status = os.stat(self.root)
         for index, part in enumerate(parts, 1):
             folder = os.path.dirname(folder) if part == ".." else os.path.join(folder, part)
             with contextlib.suppress(OSError, ValueError):
-                if os.path.samestat(os.stat(folder), root):
+                if os.path.samestat(os.stat(folder), root_status):
                     return parts[index:]
         raise OutsideRoot(
             f"{path_text(path)} is outside the root {self.root}, or leads out of it. Only files and folders "

@@ -20,7 +20,7 @@ import agent_tools
 import agent_tools.files.atomic_write as atomic_write_module
 from agent_tools import ToolFailure
 from agent_tools.files.atomic_write import atomic_write, make_parents, read_regular
-from agent_tools.files.filesystem import ConfinedFilesystem, DirFd, OutsideRoot, ProtectedPath
+from agent_tools.files.filesystem import ConfinedFilesystem, DirFd, OutsideRoot
 
 SECRET = "SECRET of somebody else\n"
 
@@ -420,77 +420,6 @@ def test_no_race_makes_or_shows_anything_outside(root: Path, name: str) -> None:
     }
     race(root, "folder", calls[name])
     assert not (root.parent / "outside/made").exists()
-
-
-@posix_only
-@pytest.mark.parametrize("tool", ["write", "edit"])
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".git/config",
-        ".git/hooks/post-checkout",
-        ".git/info/exclude",
-        ".GIT/Config",
-        ".git/modules/sub/config",
-        "folder/.git/config",
-        "folder/../.git/config",
-        "link/config",
-        "to-config",
-        ".g\u200cit/config",
-        ".steady-agent.toml",
-        "folder/.steady-agent.toml",
-        ".envrc",
-        ".vscode/tasks.json",
-        ".idea/workspace.xml",
-        "@.vscode/tasks.json",
-    ],
-)
-def test_files_that_programs_outside_obey_are_not_changed(path: str, tool: str, root: Path) -> None:
-    """FT-M8"""
-    (root / ".git").mkdir()
-    (root / "link").symlink_to(".git")
-    (root / "to-config").symlink_to(".git/config")
-    if tool == "edit":
-        (root / path.removeprefix("@")).parent.mkdir(parents=True, exist_ok=True)
-        (root / path.removeprefix("@")).write_text("SECRET")
-    before = contents(root)
-
-    result = CALLS[tool](confined(root)[tool], path)
-
-    assert result.is_error
-    assert "programs outside the sandbox obey it" in result.text
-    assert contents(root) == before
-
-
-@posix_only
-def test_a_new_git_file_is_refused(root: Path) -> None:
-    assert CALLS["write"](confined(root)["write"], ".git").is_error
-    assert CALLS["write"](confined(root)["write"], ".git/config").is_error
-    assert not (root / ".git").exists()
-
-
-def test_protected_files_are_refused_on_systems_without_dir_fd(root: Path) -> None:
-    filesystem = ConfinedFilesystem(root, protect=[".git/config"], can_walk=False)
-    (root / ".git").mkdir()
-
-    with pytest.raises(ProtectedPath):
-        atomic_write(str(root / ".git/config"), b"x", filesystem)
-    with pytest.raises(ProtectedPath):
-        make_parents(str(root / "new/.git/config"), filesystem)
-
-
-@posix_only
-@pytest.mark.parametrize(
-    "path", [".gitignore", ".github/hooks", "git/config", ".git/COMMIT_EDITMSG", "config"]
-)
-def test_other_files_are_changed(path: str, root: Path) -> None:
-    assert not CALLS["write"](confined(root)["write"], path).is_error
-
-
-@posix_only
-def test_the_protection_can_be_turned_off_and_holds_only_when_confined(root: Path) -> None:
-    assert not CALLS["write"](confined(root, protect=())["write"], ".git/config").is_error
-    assert not CALLS["write"](agent_tools.write_tool(root), ".envrc").is_error
 
 
 @posix_only

@@ -1,15 +1,17 @@
-"""The option `exclude` of grep, find and ls: what rules deny is not shown by a search."""
+"""What grep, find and ls share: excluded files, displayed names, notices and the time limit."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_tools import coding_tools
-from agent_tools.tool import Result, Tool
+from agent_tools.search.listing import Notices, SearchGuard, shown_name
+from agent_tools.tool import Result, Tool, ToolFailure
 
 
 @pytest.fixture
@@ -89,3 +91,44 @@ def test_a_folder_that_only_links_lead_to_is_judged_by_its_real_path(root: Path)
 
     assert result.text == "app.py:1: KEY of src/app.py\n\n[1 file left out by rules]"
     assert os.path.islink(root / "sub" / "link")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("plain.txt", "plain.txt"),
+        ("a\nb", "a\\nb"),
+        ("tab\there", "tab\\there"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\udcff", "\\xff"),
+        ("line\u2028end", "line\\u2028end"),
+        ("\u2713", "\u2713"),
+    ],
+)
+def test_a_name_is_one_line(name: str, shown: str) -> None:
+    assert shown_name(name) == shown
+
+
+def test_notices_are_text_and_data() -> None:
+    notices = Notices()
+    notices.add_limit(5, "matches", matchLimitReached=5)
+    notices.add_excluded(1, 2)
+    notices.add_unreadable(["a", "b"])
+
+    result = notices.result(["row"])
+
+    assert result.text == (
+        "row\n\n[5 matches limit reached. Use limit=10 for more, or narrow the request. "
+        "1 file and 2 folders left out by rules. Could not read 2: a, b]"
+    )
+    assert result.details == {"matchLimitReached": 5, "excluded": 3, "unreadable": 2}
+
+
+def test_the_guard_ends_a_search_that_was_cancelled_or_takes_too_long() -> None:
+    cancel = threading.Event()
+    SearchGuard(cancel, 60, "find")()
+    with pytest.raises(ToolFailure, match="find timed out after 0 seconds"):
+        SearchGuard(cancel, 0, "find")()
+    cancel.set()
+    with pytest.raises(ToolFailure, match="find was aborted"):
+        SearchGuard(cancel, 60, "find")()
