@@ -202,7 +202,9 @@ def demo_parser() -> argparse.ArgumentParser:
         description="Repair a small broken project in a temporary folder, then run its tests.",
     )
     _add_shared_options(parser)
-    parser.add_argument("--project", metavar="DIR", help="repair a copy of this project instead of ours")
+    parser.add_argument(
+        "--project", metavar="DIR", help="repair a copy of this project, not the built-in one"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
     return parser
 

@@ -1,7 +1,7 @@
 """Cleans what rich draws: the last step before text reaches a terminal.
 
-Text is cleaned when it comes in, too; this step also meets what is decoded later, such as the `&#8238;` of
-Markdown, and what nobody cleaned.
+Most text is cleaned when it arrives. This step also covers text that is decoded later, such as the entity
+`&#8238;` in Markdown, and any text that was not cleaned before.
 """
 
 from __future__ import annotations

@@ -138,7 +138,11 @@ class _Session:
             name = f"Always allow {', '.join(question.rules)}"
             options.append(PermissionOption(option_id="always", name=name, kind="allow_always"))
         options.append(PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
-        self._editor.send(self.id, self._updates.announce(question.id, question.tool, question.arguments))
+        tool = next((tool for tool in self.agent.state.tools or () if tool.name == question.tool), None)
+        label, hint = (tool.label, tool.display_hint) if tool is not None else ("", None)
+        self._editor.send(
+            self.id, self._updates.announce(question.id, question.tool, question.arguments, label, hint)
+        )
         connection = self._editor.connection
         request = connection.request_permission(
             session_id=self.id, tool_call=call_update(self._updates, question), options=options

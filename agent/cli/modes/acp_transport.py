@@ -74,7 +74,7 @@ class StdioTransport:
         try:
             await written
         except OSError:
-            if "method" in message:  # a response that nobody reads is no error
+            if "method" in message:  # an unread response is no error
                 raise
 
     async def close(self) -> None:
@@ -120,7 +120,7 @@ def _settle(written: asyncio.Future[None], error: OSError | None) -> None:
 def parse_message(line: bytes | None) -> Message:
     """The message of a line, in a form that the package can handle. Raises InvalidLine for any other line.
 
-    None stands for a line that is too long.
+    None means that the line was too long.
     """
     if line is None:
         raise InvalidLine(_INVALID_REQUEST, f"a line is at most {_LONGEST_LINE} bytes long")

@@ -10,6 +10,7 @@ from agent.cli.display.call_text import title
 from agent.cli.display.clean_text import clean, one_line
 from agent.cli.permissions.gate import Question
 from agent.cli.permissions.planned_change import Change, planned_change
+from agent.cli.permissions.question_text import question_rows
 from agent.events import (
     AgentEnd,
     AutoResume,
@@ -48,6 +49,7 @@ class Updates:
     def __init__(self, cwd: str) -> None:
         self._cwd = cwd
         self._changes: dict[str, Change | None] = {}
+        self._titles: dict[str, str] = {}
 
     def for_event(self, event: Event) -> list[Update]:
         """The updates for an event."""
@@ -72,6 +74,7 @@ class Updates:
                 return [acp.update_agent_thought_text(f"\n[{one_line(event.error_message)}; trying again]\n")]
             case AgentEnd():
                 self._changes.clear()
+                self._titles.clear()
         return []
 
     def announce(
@@ -88,11 +91,12 @@ class Updates:
         from acp.schema import ToolCallLocation
 
         self._changes[id] = planned_change(tool, arguments, self._cwd)
+        self._titles[id] = self._title(label or tool, arguments, hint)
         path = arguments.get("path")
         locations = [ToolCallLocation(path=os.path.join(self._cwd, path))] if isinstance(path, str) else None
         return acp.start_tool_call(
             id,
-            title=self._title(label or tool, arguments, hint),
+            title=self._titles[id],
             kind=_KINDS.get(tool, "other"),
             status=status,
             content=self.change(id) or None,
@@ -103,6 +107,10 @@ class Updates:
     def _title(self, name: str, arguments: Arguments, hint: ToolDisplayHint | None) -> str:
         shown = arguments if hint else _main_arguments(arguments)
         return f"{clean(name)} {title(shown, hint, self._cwd)}".strip()
+
+    def title_of(self, question: Question) -> str:
+        """The title of a call, as it was announced."""
+        return self._titles.get(question.id) or self._title(question.tool, question.arguments, None)
 
     def change(self, id: str) -> list[Content]:
         """The change that a call would make, as content of the call."""
@@ -126,17 +134,17 @@ class Updates:
 
 
 def call_update(updates: Updates, question: Question) -> Update:
-    """The call of a question, for a request for permission."""
+    """The call of a question, for a request for permission; with all of a command and its circumstances."""
     import acp
     from acp.schema import ToolCallUpdate
 
     content = updates.change(question.id)
     if question.command:
-        content = [acp.tool_content(acp.text_block(question.command))]
-    path = question.arguments.get("path")
+        text = "\n".join(row.text for row in question_rows(question))
+        content = [acp.tool_content(acp.text_block(text))]
     return ToolCallUpdate(
         tool_call_id=question.id,
-        title=f"{clean(question.tool)} {one_line(question.command or str(path or ''))}".strip(),
+        title=updates.title_of(question),
         kind=_KINDS.get(question.tool, "other"),
         status="pending",
         content=content or None,

@@ -22,7 +22,7 @@ from agent.runs import RunResult
 
 
 class Renderer(Protocol):
-    """A subscriber that shows a run. `closed` is true once nothing can be written, `problem` tells why."""
+    """A subscriber that shows a run. `closed` is true once writing failed, `problem` is the reason."""
 
     closed: bool
     problem: BaseException | None

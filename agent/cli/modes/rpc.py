@@ -22,6 +22,7 @@ from agent.cli.exit_codes import DONE, FAILED
 from agent.cli.interrupts import abort_on_signals
 from agent.cli.options import RunOptions
 from agent.cli.permissions.gate import NO, Answer, Question
+from agent.cli.permissions.question_text import question_rows
 from agent.cli.setup.model_choice import open_model
 from agent.cli.setup.open_agent import open_agent
 from agent.errors import AgentBusyError, AgentError, ConfigurationError
@@ -126,6 +127,7 @@ class _Approvals:
                 "command": question.command,
                 "diff": question.diff,
                 "rules": list(question.rules),
+                "text": "\n".join(row.text for row in question_rows(question)),
             }
         )
         answered.wait()

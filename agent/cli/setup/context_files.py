@@ -2,7 +2,7 @@
 
 A folder's context file is AGENTS.md, or CLAUDE.md where there is no AGENTS.md. The user's own comes first,
 then those of the folders above the project from the outermost down, then the project's: the file closest to
-the work comes last, and the same folder gives the same bytes each time.
+the work comes last, and the result for a folder is always the same.
 
 A project may come from anywhere. So a file in or above it may link only to a place inside the same folder or
 repository, and never to /proc, /sys or /dev: `AGENTS.md -> /proc/self/environ` in a cloned repository would

@@ -171,7 +171,7 @@ class InteractiveApp:
             self.app.invalidate()
 
     def _keep_draft(self, was_asked: bool, is_asked: bool) -> None:
-        """Put the line aside while a question is open: what was typed before is no answer to it."""
+        """Remove the text of the line while a question is open: it was not typed as an answer."""
         if is_asked and not was_asked:
             self._draft = self.buffer.text
             self.buffer.reset()
@@ -268,7 +268,7 @@ class InteractiveApp:
         self.app.output.flush()
 
     def paste(self, text: str) -> None:
-        """Insert a pasted text; a long one as a label that stands for it."""
+        """Insert a pasted text; a label instead of a long one."""
         self.buffer.insert_text(self._pastes.insertable(text))
 
     def escape(self) -> None:

@@ -17,7 +17,7 @@ class Pastes:
         self._texts: dict[int, str] = {}
 
     def insertable(self, text: str) -> str:
-        """What to insert for a pasted text: the text with plain line feeds, or a label that stands for it."""
+        """The text to insert for a paste: the text with plain line feeds, or a label for a long one."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:

@@ -200,7 +200,7 @@ def test_on_a_terminal_the_end_looks_as_without_one() -> None:
     turns = ([thinking("Let me see."), "One.\n\n- a\n- b\n\nTwo."],)
     live = screen(_shown(*turns, console=recorded_console()))
     plain = _shown(*turns).splitlines()
-    assert live[: len(plain) - 1] == plain[:-1]  # the last tells the time
+    assert live[: len(plain) - 1] == plain[:-1]  # the last one contains the time
 
 
 def _deltas(count: int, text: str) -> list[Event]:

@@ -29,6 +29,6 @@ def _run(**environ: str) -> list[str]:
 def test_a_key_is_erased_from_proc_and_still_set_in_the_environment(value: str) -> None:
     """FT-S9"""
     own, inherited, *rest = _run(TEST_API_KEY=value, HARMLESS="yes")
-    assert own == f"{value} 0"  # 0: not dumpable, so that nobody but root may read the memory
+    assert own == f"{value} 0"  # 0: not dumpable, so that only root may read the memory
     assert inherited.rstrip() == f"env: {value}".rstrip()
     assert not value or value not in "".join(rest)

@@ -145,7 +145,7 @@ def test_a_change_is_shown_as_a_diff_and_made_once_it_is_allowed(
 
 
 def test_a_command_that_is_rejected_does_not_run(sse_server: SseServer, tmp_path: Path) -> None:
-    sse_server.play(*call_chunks("bash", {"command": "touch made"}))
+    sse_server.play(*call_chunks("bash", {"command": "touch made", "timeout": 7}))
     sse_server.play(*text_chunks("a pity"))
     editor = Editor("reject")
 
@@ -155,7 +155,10 @@ def test_a_command_that_is_rejected_does_not_run(sse_server: SseServer, tmp_path
 
     asyncio.run(work())
     assert not (tmp_path / "made").exists()
-    assert editor.asked[0][0].content[0].content.text == "touch made"
+    call, _ = editor.asked[0]
+    assert call.content[0].content.text.splitlines()[:3] == ["? run bash", "  timeout: 7", "  touch made"]
+    titles = {update.title for update in editor.of_calls() if update.session_update == "tool_call"}
+    assert titles == {call.title} == {"bash touch made timeout 7"}
     assert editor.of_calls()[-1].status == "failed"
     assert "refused" in sse_server.requests[1].json["messages"][-1]["content"]
 

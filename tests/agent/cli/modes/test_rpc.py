@@ -149,6 +149,7 @@ def test_a_call_waits_for_its_approval(sse_server: SseServer, tmp_path: Path) ->
                 assert client.request("state")["approvals"] == ["c1"]
                 client.request("approve", tool_call_id=event["tool_call_id"], **answers.pop(0))
     assert [event["diff"] for event in asked] == ["+1 new", "+1 new"]
+    assert asked[0]["text"].splitlines()[:2] == ["? write a.txt", "  +1 new"]
     assert "not now" in sse_server.requests[1].json["messages"][-1]["content"]
     assert (tmp_path / "a.txt").read_text() == "new\n"
 

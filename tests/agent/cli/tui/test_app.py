@@ -517,7 +517,7 @@ def test_the_prompt_needs_neither_the_agent_nor_rich_nor_a_provider() -> None:
 
 
 def test_a_fast_stream_delays_neither_the_keys_nor_itself(sse_server: SseServer, agent: Interactive) -> None:
-    """20,000 deltas at once: what is typed meanwhile arrives, and all of the answer is there once."""
+    """20,000 deltas at once: keys typed meanwhile arrive, and the whole answer is printed once."""
     go = threading.Event()
     words = [f"w{n}\n\n" if n % 50 == 49 else f"w{n} " for n in range(20_000)]
     body = [chunk({"content": word}) for word in words]
