@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 from support.dialects import DIALECTS, Dialect
+from support.sse_server import SseServer
+from support.sse_server import cut as sse_cut
 
+from agent import Agent, AgentTool, RetryPolicy
 from agent.messages import message_from_json, message_to_json
+from agent.models import Model
 from agent.providers.decoder import OpenCall, normalized
 from agent.providers.http.failure import ProviderError, aborted
 from agent.retry import ErrorClass
@@ -398,3 +402,32 @@ def test_a_thousand_repetitions_of_a_call_are_one_call(dialect: Dialect) -> None
     """Z14"""
     calls = [payload for index in range(1000) for payload in dialect.call(index, "c", "t", "{}")]
     assert calls_of(dialect, [*dialect.opening(), *calls, *dialect.end()]) == [("t", {})]
+
+
+# --- a whole run ---
+
+
+@pytest.mark.parametrize("broken", ["the server's error", "the connection"])
+@pytest.mark.parametrize("cut", ['{"path":"a', '{"path":"a"}'])
+@IN_PIECES
+def test_a_call_that_broke_off_never_runs_and_is_asked_for_again(
+    name: str, cut: str, broken: str, sse_server: SseServer
+) -> None:
+    """FS-W1"""
+    dialect = DIALECTS[name]
+    ran: list[object] = []
+    whole = dialect.call(0, "a", "look", '{"path":"b"}')
+    call = dialect.call(1, "c", "look", cut, closed=False)
+    error = dialect.error("overloaded_error: Overloaded") if broken == "the server's error" else []
+    steps = [f"data: {payload}\n\n" for payload in (*dialect.opening(), *whole, *call, *error)]
+    sse_server.play(*steps, *([] if error else [sse_cut()]))
+    answer = (*dialect.opening(), *dialect.text(0, "done"), *dialect.end())
+    sse_server.play(*(f"data: {payload}\n\n" for payload in answer))
+    model = Model("m", dialect.api, "local", sse_server.url)
+    look = AgentTool("look", "Look.", {}, lambda arguments, context: ran.append(arguments) or "seen")
+    retry = RetryPolicy((0.0,), (0.0,), (), ())
+    with Agent(model, tools=[look], retry=retry, get_api_key=lambda provider: "key") as agent:
+        result = agent.run("go")
+    assert (result.text, ran) == ("done", [])
+    assert len(sse_server.requests) == 2
+    assert not any(getattr(message, "tool_calls", ()) for message in result.messages)
