@@ -1,4 +1,4 @@
-"""What an answer is made of, in numbers: for error texts, where the content itself would be too much."""
+"""The types and sizes of content blocks, for error texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def arguments_json(arguments: Any) -> str:
 
 
 def with_error_text(message: AssistantMessage) -> AssistantMessage:
-    """The message; one that failed without saying why gets a text that says what is known.
+    """The message; one that failed without a text gets one that describes what is known.
 
     The text matches no retry pattern: what failed for no stated reason is not tried again.
     """
@@ -57,11 +57,11 @@ def with_error_text(message: AssistantMessage) -> AssistantMessage:
 
 
 def with_calls_as_text(message: AssistantMessage) -> AssistantMessage:
-    """The message with the arguments of its calls as text too, for a judge who reads what is said."""
+    """The message with the arguments of its calls as text blocks too, for hooks that read the text."""
     if not message.tool_calls:
         return message
-    told = (TextContent(arguments_json(call.arguments)) for call in message.tool_calls)
-    return replace(message, content=(*message.content, *told))
+    texts = (TextContent(arguments_json(call.arguments)) for call in message.tool_calls)
+    return replace(message, content=(*message.content, *texts))
 
 
 def _summary(block: Any) -> BlockSummary | None:

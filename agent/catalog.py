@@ -1,4 +1,4 @@
-"""Many tools from many places: which of them a conversation may see, and how a model finds the rest.
+"""The tool catalog: which tools a conversation may see, and a search by which a model finds the others.
 
     catalog = Catalog()
     catalog.register(read_file)
@@ -6,7 +6,7 @@
     search = ToolSearch(catalog.snapshot(Policy(allowlist=["*"], max_risk="write")))
     agent = Agent(model, tools=search.tools(), hooks=Hooks(prepare_turn=search.prepare_turn))
 
-Nothing is allowed unless a policy says so.
+Nothing is allowed unless a policy allows it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SOURCES: tuple[str, ...] = get_args(Source)
 RISKS: tuple[str, ...] = get_args(Risk)  # each more than those before it
 
 SEARCH_LIMIT = 8  # tools per search: more would fill the context that searching is to save
-REMEMBERED_RUNS = 64  # a process that never says `forget` keeps no more than this
+REMEMBERED_RUNS = 64  # of a process that never calls `forget`
 
 
-# -- what there is, and what of it is allowed ----------------------------------------------------------
+# -- the catalog and its policies ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class CatalogItem:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may use what: a tool needs a place in the allowlist, a risk within bounds, and a yes.
+    """Which tools may be used: those in the allowlist, within the risk, that `authorize` accepts.
 
     `allowlist` holds names of tools; `"*"` stands for all, an empty one for none. `max_risk` is the
-    greatest risk allowed. `authorize(item)` has the last word: anything but True is a no. `tenant_id` says
-    for whom, and is for the application alone.
+    greatest risk allowed. `authorize(item)` decides last: anything but True is a no. `tenant_id`
+    names the tenant, for the application alone.
     """
 
     tenant_id: str = ""
@@ -112,7 +112,7 @@ class Catalog:
         _check("source", source, SOURCES)
         _check("risk", risk, RISKS)
         if source != "local" and not source_id:
-            raise ConfigurationError(f"a tool of source {source!r} needs a source_id that says which one")
+            raise ConfigurationError(f"a tool of source {source!r} needs a source_id")
         item = CatalogItem(tool, source, source_id, risk)
         with self._lock:
             taken = self._items.get(item.name)
@@ -177,7 +177,7 @@ class _Selection:
 
 
 class ToolSearch:
-    """A tool that finds tools: those of the deferred sources are not told to the model until it searches.
+    """A tool that finds tools: those of the deferred sources are not shown to the model until it searches.
 
     `tools()` is what an agent begins with, and `prepare_turn` is the hook that gives it what a search has
     found, from the next turn on. A new search replaces the tools of the last one. Before each turn the
@@ -216,7 +216,7 @@ class ToolSearch:
 
     @property
     def description(self) -> str:
-        """What the model is told."""
+        """The description that the model is shown."""
         origins = ", ".join(_origins(self._deferred.values()))
         return (
             f"Find and activate more tools ({len(self._deferred)} from {origins}). Say in a few words what "

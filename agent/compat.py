@@ -1,12 +1,12 @@
-"""A smaller loop for code written against one: rounds of an answer and all its tools at once, nothing else.
+"""A smaller loop for code written against that interface: rounds of an answer and all its tools at once.
 
     llm = functools.partial(default_stream_fn, get_model("openai/gpt-5-mini"))
     loop = AgentLoop(llm, ToolExecutor([add]))
     print(stream_chat(loop, [UserMessage("2 + 3?")], on_delta=print))
 
 No worker, no queues, no retries of its own: everything happens on the calling thread, but the tools.
-`Agent` does all of this and more; this room is for what already has its own conversation, limits and
-screen.
+`Agent` does all of this and more; this module is for applications with a conversation, limits and a screen
+of their own.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from agent.stream import (
     build_message,
 )
 from agent.tools import AgentTool, ToolResult, ToolSet, to_result
+from agent.usage import ZERO_USAGE, Usage
 
 LLM = Callable[[AgentContext, StreamOptions], Iterator[StreamEvent]]
 """A stream function with its model bound."""
@@ -55,6 +56,21 @@ _NO_MODEL = Model("", "", "")  # the bound one is known to the stream function a
 
 
 # -- tools ---------------------------------------------------------------------------------------------
+
+
+class LoopText(str):
+    """A text, with what led to it: `messages`, the calls of all rounds, and their usage."""
+
+    messages: tuple[Message, ...]
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage
+
+    def __new__(
+        cls, text: str, messages: Sequence[Message], tool_calls: Sequence[ToolCall], usage: Usage
+    ) -> LoopText:
+        made = super().__new__(cls, text)
+        made.messages, made.tool_calls, made.usage = tuple(messages), tuple(tool_calls), usage
+        return made
 
 
 class ToolExecutor:
@@ -83,27 +99,35 @@ class ToolExecutor:
     def execute_tool_calls(
         self, messages: Sequence[Message], tool_calls: Sequence[ToolCall]
     ) -> tuple[list[ToolExecutionEnd], list[Message], bool]:
-        """Run the calls: their end events, the messages with the results added, whether all ask to end."""
+        """Run the calls: their end events, the messages with the results, whether all ask to end.
+
+        The results follow the message that called: unless `messages` ends with it, it is added too.
+        """
         message = AssistantMessage(tuple(tool_calls), stop_reason="toolUse")
-        return self.execute_answer(messages, BuiltMessage(message, {}), CancelToken())
+        history, last = list(messages), messages[-1] if messages else None
+        if tool_calls and not (isinstance(last, AssistantMessage) and last.tool_calls == message.tool_calls):
+            history.append(message)
+        return self.execute_answer(history, BuiltMessage(message, {}), CancelToken())
 
     def execute_tool_call_loop(
         self, messages: Sequence[Message], chat: Callable[[list[Message]], AssistantMessage]
-    ) -> str:
+    ) -> LoopText:
         """Ask `chat(messages)` and run its calls until an answer has none; the text of the last one.
 
         Also ends when all results of a round ask for it. It has no limit of its own.
         """
-        history = list(messages)
+        history, usage = list(messages), ZERO_USAGE
+        calls: list[ToolCall] = []
         while True:
             answer = chat(list(history))
-            if not answer.tool_calls:
-                return answer.text
             history.append(answer)
-            built = BuiltMessage(answer, {})
-            _, history, ends = self.execute_answer(history, built, CancelToken())
+            usage += answer.usage
+            calls += answer.tool_calls
+            ends = not answer.tool_calls
+            if not ends:
+                _, history, ends = self.execute_answer(history, BuiltMessage(answer, {}), CancelToken())
             if ends:
-                return answer.text
+                return LoopText(answer.text, history, calls, usage)
 
     def execute_answer(
         self, messages: Sequence[Message], answer: BuiltMessage, cancel: CancelToken
@@ -212,7 +236,7 @@ class AgentLoop:
     """Rounds of one answer and its tools, `max_loop` at most (5 when it is 0 or less).
 
     `llm` is a stream function with its model bound: `llm(context, options)`. `tools` of the methods are
-    what the model is told of, as tools or as definitions; without any, the executor's own. `messages` may
+    those that the model is shown, as tools or as definitions; without any, the executor's own. `messages` may
     begin with `{"role": "system", "content": ...}`; the caller's list is never changed.
     """
 
@@ -334,7 +358,7 @@ def _split(messages: Messages) -> tuple[str, list[Message]]:
     return "\n".join(system), history
 
 
-# -- what a model is told ------------------------------------------------------------------------------
+# -- texts for models ----------------------------------------------------------------------------------
 
 _SYSTEM_PROMPT = (
     "You are a helpful assistant. Answer in the language of the question, briefly and truthfully."

@@ -7,7 +7,7 @@
     ├── NothingToContinueError      there is no message to go on from
     ├── RunError                    a run ended in `error`          (.partial_result)
     ├── SideQueryError              a side query got no usable answer (.message, .blocks)
-    ├── ToolError                   a tool says what went wrong; the text goes to the model as it is
+    ├── ToolError                   a tool failed; the text goes to the model as it is
     ├── PendingToolCallsError       tool calls wait for a resolution first
     ├── ToolCallNotPendingError     that call is unknown or already answered
     ├── InvalidToolResolutionError  a resolution with an empty or doubled id

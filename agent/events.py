@@ -1,9 +1,9 @@
-"""The closed set of things that happen in a run, in the order the loop tells them, each with a JSON form.
+"""The closed set of events of a run, in the order in which the loop emits them, each with a JSON form.
 
 Every event has `.type`, `.time` (Unix seconds), `.run` and, from it, `.run_id`, `.parent_run_id` and
-`.agent_name`. Events are made once and never changed afterwards, so they are safe to keep and to hand to
-other threads. They are not frozen dataclasses only because a frozen one costs three times as much to make,
-and one is made per delta.
+`.agent_name`. Events are never changed once they are emitted, so they are safe to keep and to pass to
+other threads. They are not frozen because a frozen dataclass costs three times as much to make, and one is
+made per delta.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Event:
-    """What all events have."""
+    """The base of all events."""
 
     time: float = field(default_factory=_time.time, kw_only=True)
     run: RunMetadata | None = field(default=None, kw_only=True)
@@ -41,7 +41,7 @@ class Event:
 
     @property
     def run_id(self) -> str:
-        """The id of the run this belongs to."""
+        """The id of the run that the event belongs to."""
         return self.run.run_id if self.run else ""
 
     @property
@@ -100,7 +100,7 @@ class TurnEnd(Event):
 
 @dataclass(slots=True)
 class MessageStart(Event):
-    """A message begins; an assistant's is a view of nothing yet, any other is whole."""
+    """A message begins; one of the assistant is an empty view yet, any other is complete."""
 
     message: Message | PartialMessage
     type: ClassVar[str] = "message_start"
@@ -108,7 +108,7 @@ class MessageStart(Event):
 
 @dataclass(slots=True)
 class MessageUpdate(Event):
-    """More of an assistant message: the view so far, and the stream event with the delta."""
+    """An assistant message grows: the view so far, and the stream event with the delta."""
 
     message: PartialMessage
     stream_event: StreamEvent
@@ -151,7 +151,7 @@ class ToolExecutionUpdate(Event):
 
 @dataclass(slots=True)
 class ToolExecutionEnd(Event):
-    """A tool call is settled."""
+    """A tool call has its result."""
 
     tool_call_id: str
     tool_name: str
@@ -164,7 +164,7 @@ class ToolExecutionEnd(Event):
 
 @dataclass(slots=True)
 class StreamRetry(Event):
-    """An answer broke inside a tool call, or was empty; it is dropped and asked for again.
+    """An answer broke inside a tool call, or was empty; it is dropped and requested again.
 
     Attempts count from 1.
     """
@@ -176,7 +176,7 @@ class StreamRetry(Event):
 
 @dataclass(slots=True)
 class AutoResume(Event):
-    """The connection broke; the run goes on from what came through. Attempts count from 1."""
+    """The connection broke; the run resumes from the partial answer. Attempts count from 1."""
 
     attempt: int
     error_message: str
@@ -185,7 +185,7 @@ class AutoResume(Event):
 
 @dataclass(slots=True)
 class ModelFallback(Event):
-    """A model could not be reached, or not used; the run goes on with another. The JSON form names both."""
+    """A model could not be reached or used; another takes over. The JSON form names both."""
 
     from_model: Model
     to_model: Model
@@ -195,7 +195,7 @@ class ModelFallback(Event):
 
 @dataclass(slots=True)
 class CandidateDiscarded(Event):
-    """The answer of that turn was not accepted: what was shown of it is not part of the conversation."""
+    """The answer of that turn was rejected: it is not part of the conversation."""
 
     turn: int
     type: ClassVar[str] = "candidate_discarded"
@@ -221,8 +221,8 @@ class AgentParked(Event):
 class QueueUpdate(Event):
     """A queue of the agent has changed; both as they are now, oldest first.
 
-    Told during runs: at once while tools run, else before the run's next event. What changed between two runs
-    is told at the beginning of the next.
+    Emitted during runs: at once while tools run, else before the next event. A change between two runs is
+    emitted at the beginning of the next.
     """
 
     steering: list[Message] = field(default_factory=list)

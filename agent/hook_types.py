@@ -1,4 +1,4 @@
-"""What hooks are told, and what they answer."""
+"""The arguments and the return values of hooks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from agent.stream import AgentContext
 from agent.tools import ToolResult, ToolSet, unique_tools
 from agent.usage import ZERO_USAGE, Usage
 
-# -- what hooks are told: `cancel` is always the run's stop signal, to be obeyed by a hook that waits --------
+# -- arguments: `cancel` is the run's cancel token; a hook that waits must wait on it too --------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallInfo:
     """A tool call that is about to run. `turn` counts from 1, `batch_index` from 0.
 
-    `cancel` is the run's stop signal: a hook that waits, for a person say, waits on it too, or an abort can't
-    free it.
+    A hook that waits, for an approval for instance, must also wait on `cancel`: an abort cannot end it
+    otherwise.
     """
 
     id: str
@@ -38,7 +38,7 @@ class ToolCallInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultInfo:
-    """A tool call that has run, and its result; `denied` when `before_tool` refused it instead."""
+    """A tool call that has run, and its result; `denied` when `before_tool` denied it."""
 
     id: str
     name: str
@@ -71,7 +71,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class InputInfo:
-    """What a run is about to begin with: the conversation so far, and the new messages. Lists are copies."""
+    """The conversation so far, and the new messages of a run that is about to begin. Lists are copies."""
 
     messages: list[Message]
     input: list[Message]
@@ -112,12 +112,12 @@ class TruncationInfo:
     cancel: CancelToken = field(default_factory=CancelToken)
 
 
-# -- what they answer ----------------------------------------------------------------------------------------
+# -- return values ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDecision:
-    """What `before_tool` answers; made by `allow`, `deny` and `pause`.
+    """The decision of `before_tool`; made by `allow`, `deny` and `pause`.
 
     Each may give the call other arguments, which are not checked against the schema. The tool, the events and
     later hooks see them; the answer in the conversation keeps the model's own.
@@ -158,7 +158,7 @@ KEEP = _Keep()
 
 @dataclass(frozen=True, slots=True)
 class ToolOverride:
-    """What `after_tool` changes of a result; what is left out stays as it is."""
+    """The changes that `after_tool` makes to a result; an argument left out keeps its part."""
 
     content: str | Sequence[UserBlock] | _Keep = KEEP
     is_error: bool | _Keep = KEEP
@@ -186,9 +186,9 @@ class ToolOverride:
 
 @dataclass(frozen=True, slots=True)
 class RequestUpdate:
-    """A constraint for one request: what is None or empty stays as it is.
+    """A constraint for one request; a field that is None or empty changes nothing.
 
-    `tools` are all that the model is told of and may call in that turn (an empty list: none). `tool_choice`
+    `tools` are all that the model is shown and may call in that turn (an empty list: none). `tool_choice`
     is "auto", "none", "required" or the name of a tool. `system_suffix` goes behind the system prompt.
     """
 
@@ -197,7 +197,7 @@ class RequestUpdate:
     system_suffix: str = ""
 
     def checked(self, tools: ToolSet) -> RequestUpdate:
-        """This update, fit for a run with these tools; raises ConfigurationError when it can't be."""
+        """This update with its tools as a set. Raises ConfigurationError when it does not fit these tools."""
         chosen = tools if self.tools is None else unique_tools(self.tools)
         choice = self.tool_choice
         if choice == "required" and not len(chosen):
@@ -215,7 +215,7 @@ class RequestUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What `candidate_answer` says of an answer; made by `accept`, `abort` and `retry`."""
+    """The decision of `candidate_answer`; made by `accept`, `abort` and `retry`."""
 
     action: Literal["accept", "abort", "retry"]
     error: BaseException | str | None = None
@@ -239,7 +239,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TurnUpdate:
-    """What `prepare_turn` changes for the rest of the run; what is None stays as it is.
+    """The changes of `prepare_turn` for the rest of the run; a field that is None changes nothing.
 
     Applied in this order: `error` ends the run; `model` (or its name) answers from now on; `messages` replace
     the conversation (an empty list clears it); `tools` replace the run's tools (an empty list: none);
@@ -255,7 +255,7 @@ class TurnUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """What `on_truncated` does with an answer that was cut.
+    """The decision of `on_truncated` about an answer that was cut.
 
     `messages` enter the conversation: results for the calls (one that is missing is filled in), and whatever
     else the model should read. Then it is asked again, or with `retry=False` the run ends as `truncated`.

@@ -1,4 +1,4 @@
-"""Every point where an application can step into a run, and how two sets of hooks merge.
+"""The hooks: every point where an application can change a run, and how two sets of hooks merge.
 
 Hooks run on the worker thread, one at a time, with no lock held. What follows when one raises is part of its
 contract, and nothing fails open: `before_tool` denies the call and the model sees the text; `after_tool`
@@ -72,7 +72,7 @@ class Hooks:
 
     - `input_guardrails`, pairs of a name and a function: once for the new messages, before they are stored.
       Raising rejects them.
-    - `transform_context(messages)`: what to send instead; None as it is. Never stored.
+    - `transform_context(messages)`: the messages to send instead; None for no change. Never stored.
     - `on_request(context, options)`: may change both in place, or return other ones. For this request only.
     - `output_guardrails`: for each answer without tool calls, before it is stored. Raising rejects.
     - `candidate_answer(CandidateInfo)`: the same moment; None or a `Candidate`.
@@ -175,7 +175,7 @@ def _all_gates(gates: list[BeforeTool]) -> BeforeTool:
 
 
 def _for_its_calls(hooks: Hooks, shown_denied: bool) -> AfterTool | None:
-    """The set's `after_tool`, kept from denied calls that are shown because another set asks for them."""
+    """The set's `after_tool`, without denied calls that are shown only because another set asks for them."""
     after_tool = hooks.after_tool
     if after_tool is None or hooks.after_tool_sees_denied or not shown_denied:
         return after_tool

@@ -115,7 +115,7 @@ class Stopwatch:
         self._timer.start()
 
     def stop(self) -> None:
-        """Stop counting: while nobody works, as in a parked run, and at the end."""
+        """Stop counting: while nothing works, as in a parked run, and at the end."""
         timer, self._timer = self._timer, None
         if timer is not None and self._left is not None:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""What is said: messages and their blocks, as immutable values, and their JSON form.
+"""Messages and their content blocks as immutable values, and their JSON form.
 
 Sequences are stored as tuples. `dataclasses.replace` makes a changed copy. Each message has one private
 slot in which a wire format keeps the encoded form, so that a long history is serialised once and not at every
@@ -26,7 +26,7 @@ STOP_REASONS = frozenset(("stop", "length", "toolUse", "error", "aborted"))
 
 
 def now_ms() -> int:
-    """The time now in Unix milliseconds, the unit of message timestamps."""
+    """The current time in Unix milliseconds, the unit of message timestamps."""
     return time.time_ns() // 1_000_000
 
 
@@ -112,7 +112,7 @@ ContentBlock = TextContent | ThinkingContent | ImageContent | ToolCall | ServerC
 
 
 class _EncodedOnce:
-    """The private slot, empty until it is used. It is no field: what goes by fields never sees it."""
+    """The private slot, empty until it is used. No dataclass field, so no copy or comparison sees it."""
 
     __slots__ = ("_encoded",)
     _encoded: dict[object, Any]
@@ -120,7 +120,7 @@ class _EncodedOnce:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage(_EncodedOnce):
-    """What the user says: a plain string, or text and image blocks. `timestamp` is in Unix milliseconds."""
+    """A message of the user: text, or text and image blocks. `timestamp` is in Unix milliseconds."""
 
     content: str | tuple[UserBlock, ...]
     timestamp: int = field(default_factory=now_ms)

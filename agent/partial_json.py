@@ -1,4 +1,8 @@
-"""Reads JSON objects that may be unfinished: what a model has written of a tool call's arguments so far."""
+"""Parses JSON objects that may be unfinished: the arguments of a tool call while they stream.
+
+Our own parser, since a general one for partial JSON gives other guarantees: here a member that was shown is
+never taken back, a text costs its length, and what counts as whole is exactly what `json` accepts.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ import json
 import re
 from typing import Any
 
-# The words of JSON, exactly: what is taken for whole here, the parser takes too. Nothing backtracks, so that
-# a long text costs its length. A repeated group is atomic, `(?>(...)*)`, not possessive, `(...)*+`: before
+# The grammar of JSON, exactly: a token that is whole here is valid for `json` too. Nothing backtracks, so a
+# long text costs its length. A repeated group is atomic, `(?>(...)*)`, not possessive, `(...)*+`: before
 # Python 3.11.5 a possessive one with a choice in it matches too little.
 _SPACE = r"[ \t\n\r]*+"
 _HEX = "[0-9a-fA-F]"

@@ -201,7 +201,7 @@ _is_no_overflow = _pattern(
 
 
 def is_rate_limit(text: str) -> bool:
-    """True when the text speaks of a rate limit, a used-up quota or an overloaded server."""
+    """True when the text reports a rate limit, a used-up quota or an overloaded server."""
     return (
         _says_rate_limit(text)
         or _says_overloaded(text)
@@ -221,7 +221,7 @@ def is_transient_network(text: str) -> bool:
 
 
 def is_retryable(text: str) -> bool:
-    """True when the same request may succeed a little later and nobody has tried that yet."""
+    """True when the same request may succeed a little later and was not retried yet."""
     if is_final(text) or _gave_up(text):
         return False
     return is_rate_limit(text) or is_transient_server(text) or is_transient_network(text)
@@ -250,7 +250,7 @@ def is_final(text: str) -> bool:
 
 
 def is_overflow_text(text: str) -> bool:
-    """True when the text says that the input does not fit the model's context window.
+    """True when the text reports that the input does not fit the model's context window.
 
     A body or an image over a limit in bytes is something else: shortening the history need not cure it.
     """
@@ -268,7 +268,7 @@ class _Counts(Protocol):
     def cache_read(self) -> int: ...
 
 
-class _Answer(Protocol):
+class _Message(Protocol):
     @property
     def stop_reason(self) -> str: ...
     @property
@@ -277,7 +277,7 @@ class _Answer(Protocol):
     def usage(self) -> _Counts: ...
 
 
-def is_context_overflow(message: _Answer | None, context_window: int = 0) -> bool:
+def is_context_overflow(message: _Message | None, context_window: int = 0) -> bool:
     """True when this answer shows that the context did not fit.
 
     Either the error text says so, or, with the window (tokens) known: more input than the window holds was
@@ -413,7 +413,7 @@ def _kind(status: int | None, text: str) -> ErrorKind:
     if is_final(text):
         return "quota"
     if status in (429, 529) or _says_rate_limit(text) or _says_overloaded(text):
-        # An overloaded server may say so under any status; a 429 is a rate limit whatever it says.
+        # Overloaded servers report it under any status; a 429 is a rate limit whatever its text.
         calm = status == 429 or (_says_rate_limit(text) and status != 529)
         return "rate_limit" if calm else "overloaded"
     if status >= 500 or status in (408, 409):

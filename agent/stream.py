@@ -1,15 +1,15 @@
-"""From a provider's stream of deltas to one assistant message, every byte handled once.
+"""Stream events, and the assistant message that they build, with every byte handled once.
 
 A stream function is any callable `stream_fn(model, context, options)` that returns an iterator of the events
-below. The first event opens the message, `StreamDone` or `StreamError` closes it; an iterator that just
-ends is a stream that broke. Events carry deltas only. `index` tells which block a delta belongs to; a block
-that was never opened is opened by its first delta, and a delta for a block that has ended begins a new one.
-Blocks may be written in turns. An end that comes twice, and a start of a call that is open under the same id,
-change nothing.
+below. The first event opens the message, `StreamDone` or `StreamError` closes it; an iterator that ends
+without one is a broken stream. Events carry deltas only. `index` is the block that a delta belongs to; a
+block that was never opened is opened by its first delta, and a delta for a block that has ended begins a new
+one. Deltas of several blocks may alternate. A second end, and a second start of an open call under the same
+id, change nothing.
 
 The runtime keeps the events of a response in one growing list, the log. A view of the message so far is the
-log and a length, so making one costs nothing and it stays right when kept; its text is joined when somebody
-reads it. The final message is built from the same log by the same code.
+log and a length, so it is made in constant time and stays correct when kept; its text is joined when it is
+read. The final message is built from the same log by the same code.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class ToolCallDelta:
 
 @dataclass(slots=True)
 class ToolCallEnd:
-    """A tool call ends; `arguments`, when given, replace what the deltas spelled."""
+    """A tool call ends; `arguments`, when given, replace those of the deltas."""
 
     index: int
     arguments: dict[str, Any] | None = None
@@ -129,7 +129,7 @@ class ToolCallEnd:
 
 @dataclass(slots=True)
 class ServerBlock:
-    """A block only the provider understands, whole."""
+    """A complete block that only the provider understands."""
 
     index: int
     block: ServerContent
@@ -199,7 +199,7 @@ STREAM_EVENTS: frozenset[type] = frozenset(
 
 @dataclass(slots=True)
 class AgentContext:
-    """What a model is asked with. `tools` is any iterable of tools (a `ToolSet` too)."""
+    """The input of a request. `tools` is any iterable of tools (a `ToolSet` too)."""
 
     system_prompt: str = ""
     messages: Sequence[Message] = ()
@@ -297,8 +297,8 @@ _JSON_FIELDS = (
 class PartialMessage:
     """An assistant message as far as it had come when this view was made.
 
-    O(1) to make, correct for ever; reading costs the length of what is read, once per view. Immutable, may be
-    read on any thread.
+    Made in constant time, and stays correct; reading costs the length of what is read, once per view.
+    Immutable, may be read on any thread.
     """
 
     __slots__ = ("_content", "_length", "_log")
@@ -360,7 +360,7 @@ class BuiltMessage:
 def build_message(
     log: list[StreamEvent], end: StreamDone | StreamError, model: Model, timestamp: int
 ) -> BuiltMessage:
-    """The final message of a response: the canned one when the end brings it, else what the log spells."""
+    """The final message of a response: that of the end event if it has one, else built from the log."""
     error_message = end.error_message if isinstance(end, StreamError) else ""
     if end.message is not None:
         return _canned(end.message, end, error_message, model)
@@ -375,7 +375,7 @@ def build_message(
         if isinstance(content, ToolCall):
             calls += 1
             has_broken_call = has_broken_call or bool(problem) or not block.closed
-            if not content.id:  # results are told apart by it
+            if not content.id:  # results refer to it
                 content = replace(content, id=f"call_{timestamp}_{calls}")
         if content is not None:
             blocks.append(content)
@@ -448,7 +448,7 @@ class _Block:
             self.signature = signature
 
     def is_same_call(self, start: ToolCallStart) -> bool:
-        """True when this is the call that begins there once more, and still open."""
+        """True for the start of this very call once more, while it is open."""
         return self.kind == "toolcall" and not self.closed and self.id == start.id != ""
 
     def partial(self) -> AssistantBlock:
@@ -461,7 +461,7 @@ class _Block:
         return self._plain()
 
     def final(self) -> tuple[AssistantBlock | None, str]:
-        """The block of the final message, None when it holds nothing, and what ails its arguments."""
+        """The block of the final message, None when it is empty, and what is wrong with its arguments."""
         if self.kind == "toolcall":
             return self._call()
         block = self._plain()
@@ -489,7 +489,7 @@ class _Block:
 
 
 def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
-    """The blocks that the first `length` events of a log spell, in the order they were opened."""
+    """The blocks of the first `length` events of a log, in the order in which they were opened."""
     blocks: list[_Block] = []
     by_index: dict[int, _Block] = {}
 

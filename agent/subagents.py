@@ -1,4 +1,4 @@
-"""An agent as a tool of another: a fresh one per call, told a prompt, answering with its last text."""
+"""Agents as tools of other agents: each call prompts a new agent and returns its last text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARAMETERS = {
     "properties": {
         "prompt": {
             "type": "string",
-            "description": "The task, with everything needed to do it: nothing else is known there.",
+            "description": "The task, with all the information it needs: the agent knows nothing else.",
         }
     },
     "required": ["prompt"],
@@ -36,15 +36,15 @@ def as_tool(
 ) -> AgentTool:
     """A tool that runs an agent on the `prompt` it is given; its last text is the result.
 
-    `make_agent` is called for each call and makes a fresh agent, so calls know nothing of each other, also
-    when they run side by side (`parallel`); the agent is closed afterwards. Its run is a child of the
-    caller's: `parent_run_id` says so, and the caller's subscribers hear of its events as they come. Aborting
-    the caller aborts it.
+    `make_agent` is called for each call and makes a new agent, so calls share nothing, also when they run
+    side by side (`parallel`); the agent is closed afterwards. Its run is a child of the caller's (see
+    `parent_run_id`), and the caller's subscribers receive its events as they come. Aborting the caller aborts
+    it.
 
-    A child that fails, is aborted or pauses for approval, which nobody could give, makes an error result;
-    one that a limit ends gives the text so far. `max_depth` bounds how deep such agents may nest: with 1 it
-    can be called by an agent that nobody else runs. With `roll_up_usage` what it spends counts as the
-    caller's, also towards its limits. `details` of the result hold the run id, stop, turns and usage.
+    A child that fails, is aborted, or pauses for an approval (it cannot get one) makes an error result; one
+    that a limit ends returns the text so far. `max_depth` bounds how deep such agents may nest: with 1 only a
+    top-level agent can call it. With `roll_up_usage` its usage counts as the caller's, also for its limits.
+    `details` of the result hold the run id, stop, turns and usage.
     """
     if max_depth is not None and (type(max_depth) is not int or max_depth < 1):
         raise ConfigurationError(
@@ -54,30 +54,30 @@ def as_tool(
     def execute(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
-            raise ToolError("prompt must be a text that says what to do")
+            raise ToolError("prompt must be a text that describes the task")
         if max_depth is not None and depth() > max_depth:
             raise ToolError(f"{name} can't be used here: such agents may nest {max_depth} deep at most")
         with make_agent() as agent:
             result = _run(agent, name, prompt, context)
         if roll_up_usage:
             context.add_usage(result.usage)
-        return _told(result, name)
+        return _tool_result(result, name)
 
     return AgentTool(name, description, copy.deepcopy(_PARAMETERS), execute, parallel=parallel)
 
 
 def _run(agent: Agent, name: str, prompt: str, context: ToolContext) -> RunResult:
     if agent.parks:
-        raise ToolError(f"{name} would wait for a reply that never comes: its agent is made with park=True")
+        raise ToolError(f"{name} cannot be used: its agent is made with park=True and would wait for a reply")
     run = agent.prompt(prompt)
-    stop_listening = context.cancel.on_cancel(agent.abort)
+    remove_callback = context.cancel.on_cancel(agent.abort)
     try:
         return run.result()
     finally:
-        stop_listening()
+        remove_callback()
 
 
-def _told(result: RunResult, name: str) -> ToolResult:
+def _tool_result(result: RunResult, name: str) -> ToolResult:
     if result.stop == "paused":
         count = len(result.pending_calls)
         calls = "1 pending tool call" if count == 1 else f"{count} pending tool calls"

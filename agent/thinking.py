@@ -1,4 +1,4 @@
-"""How hard a model thinks: the ladder of levels, the clamp to what a model offers, and token budgets."""
+"""Thinking levels: the ladder, the clamp to the levels of a model, and token budgets."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def fit_thinking_budget(
 ) -> tuple[int, int]:
     """`(max_tokens, budget)` for a request that thinks at `level` and answers in `base_max_tokens`.
 
-    The budget is added to the answer's share up to the model's limit; when the limit leaves no room, the
-    budget gives way so that 1024 tokens stay for the answer.
+    The budget is added to the answer's share up to the model's limit; when the limit is too small, the
+    budget shrinks so that 1024 tokens stay for the answer.
     """
     level = "high" if level in ("xhigh", "max") else level
     budget = budget_for_level(budgets, level) or DEFAULT_BUDGETS.get(level, 0)

@@ -87,9 +87,9 @@ class Recovery:
         if isinstance(first, UserMessage) and isinstance(first.content, str):
             folded = UserMessage(f"{notice}\n\n{first.content}", first.timestamp)
             return Continue((folded, *follow_ups[1:]))
-        told = UserMessage(notice, self._recorder.now_ms())
-        self._recorder.add_whole(told)
-        self._recorder.emit(TurnEnd(told, (), self._recorder.usage))
+        message_to_model = UserMessage(notice, self._recorder.now_ms())
+        self._recorder.add_whole(message_to_model)
+        self._recorder.emit(TurnEnd(message_to_model, (), self._recorder.usage))
         if follow_ups:
             return Continue(follow_ups)
         error = message.error_message or "the stream broke inside a tool call"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from support.runs import until
+from support.runs import assert_well_formed, until
 
 from agent import AgentTool, RunError, StreamDone, ToolExecutionEnd, ToolResult, UserMessage, tool
 from agent.compat import (
@@ -24,6 +24,7 @@ from agent.compat import (
 from agent.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 from agent.stream import StreamError, StreamStart, TextDelta, ToolCallDelta, ToolCallStart
 from agent.testing import ScriptedModel, done, error, thinking, tool_call
+from agent.usage import Usage
 
 HI = [UserMessage("hi")]
 
@@ -213,7 +214,7 @@ def test_all_calls_run_at_once_and_come_back_in_their_order() -> None:
     events, messages, ends = ToolExecutor([meet]).execute_tool_calls(HI, calls)
     assert order == [7, 6, 5, 4, 3, 2, 1, 0]
     assert [event.result.text for event in events] == [str(n) for n in range(8)]
-    assert [message.text for message in messages[1:]] == [str(n) for n in range(8)]  # type: ignore[union-attr]
+    assert [message.text for message in messages[2:]] == [str(n) for n in range(8)]  # type: ignore[union-attr]
     assert not ends
 
 
@@ -228,7 +229,7 @@ def test_every_call_gets_a_result_whatever_happens() -> None:
     ]
     assert "it broke" in events[1].result.text
     assert "not found" in events[2].result.text
-    assert len(messages) == 4
+    assert len(messages) == 5
     assert not ends
 
 
@@ -324,8 +325,34 @@ def test_the_loop_of_the_executor_asks_until_there_are_no_calls() -> None:
         seen.append(len(messages))
         return answers.pop(0)
 
-    assert ToolExecutor([add]).execute_tool_call_loop(HI, chat) == "It is 2."
+    said = ToolExecutor([add]).execute_tool_call_loop(HI, chat)
+    assert said == "It is 2."
     assert seen == [1, 3]
+    assert [message.role for message in said.messages] == ["user", "assistant", "toolResult", "assistant"]
+    assert [each.name for each in said.tool_calls] == ["add"]
+
+
+def test_the_loop_of_the_executor_sums_the_usage() -> None:
+    """FS-M7"""
+    answers = [
+        AssistantMessage([call("add", a=1, b=1)], usage=Usage(input=1)),
+        AssistantMessage("It is 2.", usage=Usage(output=2)),
+    ]
+    said = ToolExecutor([add]).execute_tool_call_loop(HI, lambda messages: answers.pop(0))
+    assert (said.usage.input, said.usage.output) == (1, 2)
+
+
+@pytest.mark.parametrize("given", [[], HI])
+def test_the_messages_of_executed_calls_are_whole_by_themselves(given: list[Any]) -> None:
+    """FS-M7"""
+    calls = [call("add", a=1, b=1), call("add", "c2", a=2, b=2)]
+    _, messages, _ = ToolExecutor([add]).execute_tool_calls(given, calls)
+    assert_well_formed(messages)
+    answer = messages[len(given)]
+    assert isinstance(answer, AssistantMessage)
+    assert answer.tool_calls == tuple(calls)
+    _, again, _ = ToolExecutor([add]).execute_tool_calls([*given, answer], calls)
+    assert len(again) == len(messages)
 
 
 def test_the_loop_of_the_executor_ends_when_all_results_ask_for_it() -> None:
