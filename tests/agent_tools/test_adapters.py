@@ -21,7 +21,7 @@ from agent_tools.tool import Context, ImageBlock, Result, TextBlock, ToolFailure
 
 
 class Foreign:
-    """A tool of somebody else: answers with whatever it was made with."""
+    """A foreign tool: returns what it was made with."""
 
     name, description = "foreign", "Says something."
 

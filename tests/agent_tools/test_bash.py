@@ -1,4 +1,4 @@
-"""The bash tool: what a model is told of a command."""
+"""The bash tool: the result of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every tool of the box, held to the contract that is offered to everybody."""
+"""Every tool of the package keeps the contract that is offered to users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands get to know of the environment they run in."""
+"""The environment of commands."""
 
 from __future__ import annotations
 
