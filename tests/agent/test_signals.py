@@ -65,11 +65,12 @@ class Interrupter:
         self._last: dict[FrameType, int] = {}
 
     def run(self, call: Callable[[], object]) -> object:
+        before = sys.gettrace()  # that of a coverage report
         sys.settrace(self._trace)
         try:
             return call()
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
             self._last.clear()
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -260,7 +261,7 @@ def test_an_agent_is_usable_after_a_ctrl_c_wherever_it_comes(name: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer here")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(120, method="thread")  # the other method uses the same timer
 def test_agents_are_usable_after_real_interrupts_at_random_moments() -> None:
     """FR-5: up to 400 interrupts in the first 0.6 ms of `run`."""
     interrupted = 0
@@ -298,7 +299,7 @@ def test_agents_are_usable_after_real_interrupts_at_random_moments() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer here")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(120, method="thread")  # the other method uses the same timer
 def test_real_signals_lose_no_message_and_lock_nothing() -> None:
     """FR-5: 2,000 signals while queues are filled and emptied."""
     receipts: list[Receipt] = []
