@@ -24,6 +24,7 @@ from agent.hook_types import ToolCallInfo, ToolDecision
 
 # Read-only tools: inside the working folder they run without a question.
 _READ_ONLY = frozenset(("read", "grep", "find", "ls", "editdiff"))
+NO_RULE = "no rule allows it"
 _SEARCHES = frozenset(("grep", "find", "ls"))
 _ALWAYS_ALLOWED = frozenset(("plan",))
 
@@ -160,7 +161,7 @@ class Permissions:
             return judgement
         if self.mode == "auto" or _is_harmless(call):
             return Judgement("allow")
-        return Judgement("ask", "no rule allows it")
+        return Judgement("ask", NO_RULE)
 
     @property
     def _is_active(self) -> bool:

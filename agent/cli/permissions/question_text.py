@@ -11,12 +11,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from agent.cli.permissions.gate import NO_RULE, Question
 from agent.cli.permissions.shell_lexer import Unparsable, split_lines
-
-if TYPE_CHECKING:
-    from agent.cli.permissions.gate import Question
 
 ESCAPE = "bold magenta"
 MARK = "dim"
@@ -64,7 +61,8 @@ def question_rows(question: Question) -> list[Row]:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             for at, line in enumerate(text.split("\n")):
                 rows += _rows(f"  {key}: {line}" if at == 0 else f"    {line}", "")
-    rows += _rows(f"  {question.why}", MARK)
+    if question.why != NO_RULE:  # that is what the mode "ask" says of everything
+        rows += _rows(f"  {question.why}", MARK)
     return rows
 
 

@@ -95,6 +95,7 @@ _FORM_LIST: tuple[tuple[str, dict[tuple[str, ...], int]], ...] = (
         {("exec",): 1, ("run",): 1, ("compose", "exec"): 1, ("compose", "run"): 1, ("container", "exec"): 1},
     ),
     ("kubectl oc direnv", {("exec",): 1}),
+    ("npm pnpm yarn bun", {("exec",): 0, ("x",): 0, ("dlx",): 0}),
 )
 _FORMS = {name: forms for names, forms in _FORM_LIST for name in names.split()}
 _FORM_FLAGS = frozenset(("-i", "-t", "-it", "-ti", "-T", "-d", "--rm", "--", "-q", "-f"))
@@ -159,7 +160,9 @@ def wrapped_at(words: Sequence[str]) -> int | None:
         word = words[at]
         if EXPANSIONS.search(word[:1]):
             return None
-        if word.startswith("-") and word != "-":
+        if word == "-":  # of env: an empty environment
+            at += 1
+        elif word.startswith("-"):
             if word == "--":
                 at += 1
                 break
