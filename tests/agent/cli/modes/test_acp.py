@@ -334,6 +334,17 @@ def test_a_closed_standard_input_is_misuse() -> None:
     assert (ended.returncode, ended.stderr) == (2, "agent: --acp: standard input and output must be open\n")
 
 
+def test_an_answer_that_was_cut_off_ends_with_max_tokens(sse_server: SseServer, tmp_path: Path) -> None:
+    """FR-7"""
+    sse_server.play(*text_chunks("half an", finish="length"), repeat=True)
+
+    async def work() -> str:
+        async with _agent(sse_server.url, tmp_path, Editor()) as (connection, session):
+            return await _prompt(connection, session, "go")
+
+    assert asyncio.run(work()) == "max_tokens"
+
+
 def test_ten_sessions_work_at_once(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(chunk({"content": "x"}), hang(), repeat=True)
     editor = Editor()

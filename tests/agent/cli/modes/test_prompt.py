@@ -322,6 +322,18 @@ def test_the_exit_code_tells_how_the_run_ended(
     assert capsys.readouterr() == ("", reported)
 
 
+@pytest.mark.parametrize("form", [[], ["-q"], ["--json"]], ids=["plain", "quiet", "json"])
+@pytest.mark.parametrize("text", [["half an"], []], ids=["a text", "nothing"])
+def test_an_answer_that_was_cut_off_exits_with_1_and_one_line(
+    sse_server: SseServer, form: list[str], text: list[str]
+) -> None:
+    """FR-7"""
+    sse_server.play(*text_chunks(*text, finish="length"), repeat=True)
+    ended = run_command(arguments(sse_server.url, *form, "-p", "x"))
+    assert ended.returncode == 1
+    assert ended.stderr == "agent: the answer was cut off at the model's output limit\n"
+
+
 def _in_sandbox(server: SseServer, home: Path, name: str, arguments_: dict[str, str], **env: str) -> str:
     """What the model reads of a call of its with `--sandbox`, in the folder `project` of `home`."""
     (home / "project").mkdir()
