@@ -71,34 +71,13 @@ class WireFormat:
     def stream(self, model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
         """The model's answer, event by event. Never raises: a failure is the `StreamError` at the end.
 
-        When the server refuses an image or a signed block for good, the request is sent once more without it
-        (see `agent.providers.refused_content`); `on_retry` is called and a warning logged.
+        When the server refuses an image or a signed block for good, the request is sent again without it (see
+        `agent.providers.refused_content`); `on_retry` is called and a warning logged each time.
         """
         try:
             options = replace(options, api_key=api_key(model, options))
             context = replace(context, messages=without_refused(context.messages, model))
-            names = tool_names(context.tools, self.tool_name)
-            request = self.encode(model, context, options, names)
-            if request.is_empty:
-                raise ProviderError(_NOTHING_TO_SEND, ErrorClass("invalid"))
-            try:
-                yield from self._answer(model, context, options, names, request)
-                return
-            except ProviderError as failure:
-                refusal = failure
-            for retry in retries_without(refusal, context.messages, model, request.body):
-                _report(options, model, f"{refusal}; asked again without the {retry.dropped}")
-                changed = replace(context, messages=retry.messages)
-                request = self.encode(model, changed, options, names)
-                answer = self._answer(model, changed, options, names, request)
-                try:
-                    yield from _remembered(answer, retry, model)
-                    return
-                except ProviderError as failure:
-                    refusal = failure
-                if not blames_content(refusal):
-                    break
-            raise refusal
+            yield from self._with_retries(model, context, options)
         except ProviderError as failure:
             yield StreamError(str(failure), "aborted" if failure.aborted else "error")
         except Exception as error:
@@ -118,6 +97,31 @@ class WireFormat:
     def takes_schema(self, model: Model, context: AgentContext, options: StreamOptions) -> bool:
         """True when this request would carry the schema of the answer."""
         return self.output_schema(model, context, options) is not None
+
+    def _with_retries(
+        self, model: Model, context: AgentContext, options: StreamOptions
+    ) -> Iterator[StreamEvent]:
+        """The events of the request, or of a retry without content that the server refused."""
+        names = tool_names(context.tools, self.tool_name)
+        request = self.encode(model, context, options, names)
+        if request.is_empty:
+            raise ProviderError(_NOTHING_TO_SEND, ErrorClass("invalid"))
+        try:
+            yield from self._answer(model, context, options, names, request)
+            return
+        except ProviderError as failure:
+            refusal = failure
+        for retry in retries_without(refusal, context.messages, model, request.body):
+            _report(options, model, f"{refusal}; asked again without the {retry.dropped}")
+            request = self.encode(model, replace(context, messages=retry.messages), options, names)
+            try:
+                yield from _remembered(self._answer(model, context, options, names, request), retry, model)
+                return
+            except ProviderError as failure:
+                refusal = failure
+            if not blames_content(refusal):
+                break
+        raise refusal
 
     def _answer(
         self,

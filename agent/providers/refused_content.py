@@ -73,7 +73,7 @@ _ANSWER = -1  # in place of the index of an image: the whole message, an answer 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A further try of a refused request: its messages, the name of what they lack, and its places."""
+    """A retry of a refused request: its messages, a name for the content they lack, and where that was."""
 
     messages: Sequence[Message]
     dropped: str
@@ -83,9 +83,10 @@ class Retry:
 def retries_without(
     failure: ProviderError, messages: Sequence[Message], model: Model, body: bytes
 ) -> Iterator[Retry]:
-    """The tries that may succeed after a refusal, the least loss first.
+    """The retries that may succeed after a refusal; the one that leaves out the least is first.
 
-    None when the error blames nothing that could be left out. Take the next one only while `blames_content`.
+    There are none when the error blames nothing that could be left out. The next one makes sense only while the
+    server's error `blames_content`.
     """
     if not blames_content(failure):
         return
