@@ -85,8 +85,8 @@ def retries_without(
 ) -> Iterator[Retry]:
     """The retries that may succeed after a refusal; the one that leaves out the least is first.
 
-    There are none when the error blames nothing that could be left out. The next one makes sense only while the
-    server's error `blames_content`.
+    There are none when the error blames nothing that could be left out. The next one makes sense only while
+    the server's error `blames_content`.
     """
     if not blames_content(failure):
         return
