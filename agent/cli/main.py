@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return MISUSE
         except KeyboardInterrupt:
             return INTERRUPTED
-        except OutputError as error:
+        except (OutputError, BrokenPipeError) as error:
             return exit_without_reader(error.__cause__)
 
 
@@ -45,10 +45,8 @@ def _clean_output() -> Iterator[None]:
     before = sys.stdout, sys.stderr
     sys.stdout = cleaned(_usable(sys.stdout))
     sys.stderr = cleaned(_usable(sys.stderr), is_optional=True)
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    yield
+    sys.stdout, sys.stderr = before  # not after an exception: its traceback is cleaned as well
 
 
 def _usable(stream: TextIO | None) -> TextIO:

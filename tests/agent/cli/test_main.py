@@ -94,3 +94,20 @@ def test_notes_that_can_not_be_written_do_not_fail_the_run(sse_server: SseServer
     command = shlex.join(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "x"))
     ended = run_command(["bash", "-c", f"{command} 2>/dev/full"])
     assert (ended.returncode, ended.stdout) == (0, "ok\n")
+
+
+_BUG = """
+import sys
+from agent.cli import main
+def fail(options):
+    raise RuntimeError("a bug \\x1b]52;c;QUJD\\x07")
+main._is_interactive = fail
+main.main(["hi"])
+"""
+
+
+def test_a_traceback_commands_no_terminal() -> None:
+    ended = run_command([sys.executable, "-c", _BUG])
+    assert ended.returncode == 1
+    assert "a bug ]52;c;QUJD" in ended.stderr
+    _assert_clean(ended)
