@@ -27,7 +27,8 @@ def as_list(value: Any) -> list[Any]:
 
 def first_object(value: Any) -> dict[str, Any]:
     """The first item of a list if it is an object, else an empty one."""
-    return as_object(value[0]) if isinstance(value, list) and value else {}
+    item = value[0] if type(value) is list and value else None
+    return item if type(item) is dict else {}
 
 
 def as_index(value: Any) -> int | None:
