@@ -11,6 +11,7 @@ from typing import Literal
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
 from agent.models import Model
+from agent.threads import start_thread
 from agent.usage import Usage
 
 TIME_IS_UP = "max_seconds"
@@ -112,7 +113,7 @@ class Stopwatch:
             min(self._left, threading.TIMEOUT_MAX), self._cancel.cancel, (TIME_IS_UP,)
         )
         self._timer.name, self._timer.daemon = "agent-stopwatch", True
-        self._timer.start()
+        start_thread(self._timer)
 
     def stop(self) -> None:
         """Stop counting: while nothing works, as in a parked run, and at the end."""

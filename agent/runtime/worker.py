@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from queue import SimpleQueue
-from types import FrameType
+
+from agent.threads import start_thread
 
 _Jobs = SimpleQueue[Callable[[], object] | None]
 
@@ -27,8 +26,7 @@ class Worker:
         self._jobs: _Jobs = SimpleQueue()
         self._thread = threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True)
         try:
-            with _interrupts_deferred():
-                self._thread.start()
+            start_thread(self._thread)
         except BaseException:
             self.stop()
             raise
@@ -62,28 +60,3 @@ def _work(jobs: _Jobs) -> None:
             return
         job()
         del job  # while it waits for the next, a parked worker must not keep the owner of the last alive
-
-
-@contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Let the handler of Ctrl-C run after the block.
-
-    `Thread.start` waits for the new thread on an Event. An exception of the handler in there can leave the
-    lock of the Event taken, and the new thread would wait for it for ever.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    received: list[FrameType | None] = []
-    try:
-        signal.signal(signal.SIGINT, lambda number, frame: received.append(frame))
-    except ValueError:  # not the main interpreter
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if received:
-            handler(signal.SIGINT, received[0])

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from agent.cancel import CancelToken
 from agent.runs import RunMetadata, cancel_with, forward_events_to
+from agent.threads import start_thread
 from agent.tools.definition import ToolContext, ToolLike
 from agent.tools.results import to_result
 
@@ -35,12 +36,13 @@ def start_execution(
     that the tool starts and on those of runs inside it, and must not block. The arguments are copied: what a
     tool changes in them does not reach the conversation. Raises RuntimeError when no thread can be started.
     """
-    threading.Thread(
+    thread = threading.Thread(
         target=contextvars.copy_context().run,
         args=(_execute, tool, tool_call_id, arguments, cancel, run, post),
         name=f"agent-tool-{tool.name}",
         daemon=True,
-    ).start()
+    )
+    start_thread(thread)
 
 
 def _execute(

@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 import httpcore
 
 from agent.providers.http.chunks import ChunkMerger
+from agent.threads import start_thread
 
 # How often a pending connect checks for an abort. Shutting the socket down wakes a connect on Linux only.
 _CONNECT_SLICE = 0.02
@@ -127,7 +128,7 @@ class Connection(httpcore.NetworkBackend, httpcore.NetworkStream):
         look_up(socket.AI_NUMERICHOST)
         if isinstance(answers[-1], Exception):
             answers.clear()
-            threading.Thread(target=look_up_and_notify, name="agent-resolver", daemon=True).start()
+            start_thread(threading.Thread(target=look_up_and_notify, name="agent-resolver", daemon=True))
             with contextlib.suppress(queue.Empty):
                 self._resolved.get(timeout=max(0.0, deadline - time.monotonic()))
             self._raise_if_aborted(httpcore.ConnectError)

@@ -21,6 +21,7 @@ import httpx
 from agent.cancel import CancelToken
 from agent.providers.http.pool import PooledTransport
 from agent.retry import is_transient_network
+from agent.threads import start_thread
 
 _lock = threading.Lock()
 _pool: PooledTransport | None = None
@@ -111,7 +112,7 @@ class _ThreadedExchange(httpx.SyncByteStream):
     def response(self) -> httpx.Response:
         """Start the thread and wait for the response head."""
         run = contextvars.copy_context().run
-        threading.Thread(target=run, args=(self._run,), name="agent-request", daemon=True).start()
+        start_thread(threading.Thread(target=run, args=(self._run,), name="agent-request", daemon=True))
         try:
             head = self._next(*self._timeouts.values())
         except BaseException:
