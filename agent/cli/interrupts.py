@@ -68,12 +68,15 @@ def _set_handlers(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
 
 
 def end_now(code: int, terminal: TerminalState) -> None:
-    """End the program with this code, after killing every running command and restoring the terminal."""
+    """End the program with this code; kills every command, deletes temporary files, restores the terminal."""
     try:
         terminal.restore()
         process = sys.modules.get("agent_tools.process.runner")
         if process is not None:
             process.kill_all(final=True)
+        scratch = sys.modules.get("agent_tools.process.scratch")
+        if scratch is not None:
+            scratch.delete_all()
         for stream in (sys.stdout, sys.stderr):
             # RuntimeError: the signal interrupted a write to this stream.
             with suppress(OSError, ValueError, RuntimeError):

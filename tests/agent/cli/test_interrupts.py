@@ -99,6 +99,21 @@ def test_other_signals_kill_the_command_and_exit_as_a_shell_would_say(
     assert _wait_until_dead(pid)
 
 
+def test_a_signal_leaves_no_temporary_files(
+    sse_server: SseServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    sse_server.play(*call_chunks("bash", {"command": "seq 5000; sleep 0.3; echo $$ > pid; sleep 60"}))
+    with _start(sse_server.url, tmp_path) as child:
+        _pid_in(tmp_path / "pid")
+        assert list(temporary.rglob("*.log"))
+        child.send_signal(signal.SIGTERM)
+        child.communicate(timeout=10)
+    assert list(temporary.iterdir()) == []
+
+
 def _pid_in(file: Path) -> int:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from agent_tools.process.watchdog import Watchdog
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sessions and /bin/sh are those of POSIX")
 _HAS_PROC = os.path.exists("/proc/self/stat")
+needs_proc = pytest.mark.skipif(not _HAS_PROC, reason="finds the shell by its pipe, in /proc")
 
 PROGRAM = """
 import os, sys, threading
@@ -128,11 +130,12 @@ def test_a_session_that_ended_is_not_killed() -> None:
             end_session(session)
 
 
+@needs_proc
 def test_a_watching_shell_that_was_killed_is_replaced() -> None:
     watchdog = Watchdog()
-    before = set(shells())
+    before = set(shells_of(os.getpid()))
     watchdog.start()
-    (shell,) = set(shells()) - before
+    (shell,) = set(shells_of(os.getpid())) - before
     session, other = session_leader("sleep 72.6"), session_leader("sleep 72.7")
     try:
         watchdog.add(session.pid)
@@ -146,12 +149,12 @@ def test_a_watching_shell_that_was_killed_is_replaced() -> None:
             end_session(leader)
 
 
+@needs_proc
 def test_the_watching_shell_ends_with_the_program_and_is_no_child_of_it() -> None:
-    before = set(shells())
     program = start("sleep 72.8")
     try:
         assert becomes_true(lambda: len(running("sleep 72.8")) == 2)
-        (shell,) = set(shells()) - before
+        (shell,) = shells_of(program.pid)
         table = subprocess.run(["ps", "-o", "ppid=", "-p", str(shell)], capture_output=True, text=True)
         assert int(table.stdout) != program.pid
     finally:
@@ -160,8 +163,22 @@ def test_the_watching_shell_ends_with_the_program_and_is_no_child_of_it() -> Non
 
 
 def shells() -> list[int]:
-    """The process ids of all watching shells."""
+    """The process ids of all watching shells, also those of other programs."""
     return pids_of("while read -r change id")
+
+
+def shells_of(pid: int) -> list[int]:
+    """The watching shells that read from a pipe of this process."""
+    return [shell for shell in shells() if pipes(shell) & pipes(pid)]
+
+
+def pipes(pid: int) -> set[str]:
+    folder, found = f"/proc/{pid}/fd", set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"{folder}/{name}"))
+    return {target for target in found if target.startswith("pipe:")}
 
 
 def pids_of(marker: str) -> list[int]:
