@@ -66,7 +66,10 @@ def set_transport(transport: httpx.BaseTransport | None) -> None:
 
 
 def default_transport() -> httpx.BaseTransport:
-    """The transport that is used without `set_transport`: a connection pool that the whole process shares."""
+    """The transport that is used without `set_transport`: a connection pool that the whole process shares.
+
+    Its `close()` closes the idle connections, and has the environment's proxies and certificates read again.
+    """
     from agent.providers.http import transport as http_transport
 
     return http_transport.default_transport()

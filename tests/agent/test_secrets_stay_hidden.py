@@ -9,7 +9,7 @@ import pytest
 from support.sse_server import SseServer
 
 from agent import Agent, LoopConfig, Model, RetryPolicy, event_to_json
-from agent.providers.http.transport import close_idle_connections
+from agent.providers.http.transport import default_transport
 from agent.stream import StreamOptions
 
 KEY = "sk-very-secret-123456"
@@ -61,7 +61,7 @@ def test_a_server_that_quotes_the_key_gets_it_nowhere(
         agent.prompt("hi")
         agent.wait_for_idle()
     agent.close()
-    close_idle_connections()
+    default_transport().close()
     encoded = "".join(json.dumps(event_to_json(event)) for event in events)
     assert "Incorrect API key provided: ***" in encoded
     for text in (encoded, repr(events), repr(agent), repr(agent.state), caplog.text):

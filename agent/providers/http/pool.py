@@ -68,10 +68,10 @@ class PooledTransport(httpx.BaseTransport):
     its response.
     """
 
-    def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ssl_context = ssl_context
-        self._proxies = ProxySettings()
+        self._ssl_context: ssl.SSLContext | None = None
+        self._proxies: ProxySettings | None = None  # read for the first request
         self._idle: dict[PooledConnection, None] = {}  # oldest first
         self._idle_by_key: dict[_Key, deque[PooledConnection]] = {}
 
@@ -107,11 +107,15 @@ class PooledTransport(httpx.BaseTransport):
         )
 
     def close(self) -> None:
-        """Close the idle connections. Those in use are closed by their responses."""
+        """Close the idle connections; those in use are closed by their responses.
+
+        The transport can still be used. It reads the proxies and certificates of the environment again.
+        """
         with self._lock:
             idle = list(self._idle)
             self._idle.clear()
             self._idle_by_key.clear()
+            self._ssl_context = self._proxies = None
         for connection in idle:
             connection.close()
 
@@ -119,7 +123,8 @@ class PooledTransport(httpx.BaseTransport):
         if url.scheme not in _PORTS or not url.host:
             raise httpx.UnsupportedProtocol("the base URL must be http:// or https:// and a host")
         port = _PORTS[url.scheme] if url.port is None else url.port
-        return self._proxies.proxy_for(url, port), url.scheme, url.raw_host.decode("ascii"), port
+        proxies = self._proxies = self._proxies or ProxySettings()
+        return proxies.proxy_for(url, port), url.scheme, url.raw_host.decode("ascii"), port
 
     def _take(self, key: _Key) -> PooledConnection:
         """The idle connection that was used last, else a new one."""

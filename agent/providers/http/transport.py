@@ -48,15 +48,6 @@ def set_transport(transport: httpx.BaseTransport | None) -> None:
     _custom = None if transport is None else ThreadedTransport(transport)
 
 
-def close_idle_connections() -> None:
-    """Close the kept connections. The environment's proxies and certificates are read again after that."""
-    global _pool
-    with _lock:
-        old, _pool = _pool, None
-    if old is not None:
-        old.close()
-
-
 def _after_fork() -> None:
     """Forget the connections of the parent process: a child must not use them."""
     global _pool, _lock

@@ -16,7 +16,7 @@ from support.sse_server import SseServer, cut, hang, pause, wait_for
 
 from agent.providers.http import client
 from agent.providers.http.client import ProviderError, post_sse
-from agent.providers.http.transport import close_idle_connections
+from agent.providers.http.transport import default_transport
 from agent.retry import is_final, is_resumable, is_retryable
 
 KEY = "sk-very-secret-123456"
@@ -25,7 +25,7 @@ KEY = "sk-very-secret-123456"
 @pytest.fixture(autouse=True)
 def no_kept_connections() -> Iterator[None]:
     yield
-    close_idle_connections()
+    default_transport().close()
 
 
 class Retries(list[tuple[int, float, str]]):

@@ -15,16 +15,16 @@ from support.requests import PROMPT, Requesting, authorized, failure, options, p
 from support.sse_server import SseServer, cut, hang, no_head
 
 from agent.providers.http.client import ProviderError, post_sse
-from agent.providers.http.transport import close_idle_connections
+from agent.providers.http.transport import default_transport
 from agent.retry import ABORTED_TEXT
 
 
 @pytest.fixture(autouse=True)
 def no_connection_left() -> Iterator[None]:
-    close_idle_connections()
+    default_transport().close()
     before = open_descriptors()
     yield
-    close_idle_connections()
+    default_transport().close()
     wait_until(lambda: open_descriptors() <= before)
 
 

@@ -22,7 +22,7 @@ from agent.errors import ConfigurationError
 from agent.providers.http import pool as _pool
 from agent.providers.http import transport as _transport
 from agent.providers.http.client import post_sse
-from agent.providers.http.transport import close_idle_connections, default_transport
+from agent.providers.http.transport import default_transport
 
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -32,9 +32,9 @@ def fresh_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    close_idle_connections()
+    default_transport().close()
     yield
-    close_idle_connections()
+    default_transport().close()
 
 
 def connections(server: SseServer) -> list[int]:
