@@ -192,44 +192,46 @@ class CommandPattern:
     def _run(self, words: Sequence[str], *, anywhere: bool, certain: bool) -> bool:
         """Run the words; `anywhere` lets the command begin at any word, `certain` takes expansions as text.
 
-        State n is "before pattern word n"; the states from `values` on are the same, after an option that may
-        take the next word as its value.
+        State n is "before pattern word n"; the states above `end` are the same, after an option that may take
+        the next word as its value.
         """
-        pattern = self.plain
-        end = len(pattern)
-        values = end + 1
+        end = len(self.plain)
         subcommands = self._subcommands
-        known_values = _GLOBAL_VALUES.get(pattern[0])
-        skips_assignments = pattern[0] == "make"
         states: set[int] = set()
         for at, word in enumerate(words):
             text = _as_text(word)
             if at == 0 or anywhere:
-                states |= self._closure({0}, pattern)
+                states |= self._closure({0}, self.plain)
             following: set[int] = set()
             for state in states:
-                if state >= values:
-                    following.add(state - values)
-                    continue
-                if state == end:
-                    continue
-                if pattern[state] == WILD:
-                    following.add(state)
-                elif (_program_matches if state == 0 else _word_matches)(pattern[state], text):
-                    following.add(state + 1)
-                if 0 < state < subcommands and text.startswith(("-", "+")):
-                    if known_values is None or state > 1:  # it is not known whether it takes a value
-                        following |= {state, values + state}
-                    else:
-                        following.add(values + state if text in known_values else state)
-                elif state == 1 and skips_assignments and _MAKE_VARIABLE.match(text):
-                    following.add(state)
-                if not certain and (state > 0 or not anywhere):
-                    following |= self._expansions(word, state)
-            states = {s for s in following if s >= values} | self._closure(
-                {s for s in following if s < values}, pattern
-            )
+                if state > end:  # this word is the value of an option
+                    following.add(state - end - 1)
+                elif state < end:
+                    following |= self._step(state, text, subcommands)
+                    if not certain and (state > 0 or not anywhere):
+                        following |= self._expansions(word, state)
+            above = {state for state in following if state > end}
+            states = above | self._closure(following - above, self.plain)
         return end in states
+
+    def _step(self, state: int, text: str, subcommands: int) -> set[int]:
+        """The states after a word, taken as text."""
+        following: set[int] = set()
+        pattern = self.plain[state]
+        if pattern == WILD:
+            following.add(state)
+        elif (_program_matches if state == 0 else _word_matches)(pattern, text):
+            following.add(state + 1)
+        if 0 < state < subcommands and text.startswith(("-", "+")):
+            value_of_option = len(self.plain) + 1 + state
+            known_values = _GLOBAL_VALUES.get(self.plain[0]) if state == 1 else None
+            if known_values is None:  # it is not known whether the option takes a value
+                following |= {state, value_of_option}
+            else:
+                following.add(value_of_option if text in known_values else state)
+        elif state == 1 and self.plain[0] == "make" and _MAKE_VARIABLE.match(text):
+            following.add(state)
+        return following
 
     def _expansions(self, word: str, state: int) -> set[int]:
         """The states after a word that the shell expands, whatever it expands to."""

@@ -38,14 +38,13 @@ _ANSWERS_HEADER = """\
 class Settings:
     """The contents of the settings files.
 
-    `mode` is the user's choice, if any; `at_least` the minimum that an untrusted project asks for. `files`
-    are the paths of the settings files; `notes` are lines to show to the user.
+    `mode` is the user's choice, if any; `at_least` the minimum that an untrusted project asks for.
+    `notes` are lines to show to the user.
     """
 
     rules: tuple[Rule, ...] = ()
     mode: Mode | None = None
     at_least: Mode = "auto"
-    files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -71,8 +70,7 @@ def load_settings(cwd: str, environ: Mapping[str, str]) -> Settings:
             notes = [_untrusted_note(project, folder)] if len(kept) < len(project_rules) else []
             project_rules = kept
         rules += project_rules
-    files = (folder / USER_FILE, folder / ANSWERS_FILE, project or Path(cwd) / PROJECT_FILE)
-    return Settings(tuple(rules), mode, at_least, tuple(map(str, files)), tuple(notes))
+    return Settings(tuple(rules), mode, at_least, tuple(notes))
 
 
 def save_answer(cwd: str, rules: Sequence[str], environ: Mapping[str, str]) -> Path:
