@@ -31,6 +31,7 @@ from agent.events import (
 from agent.loop import LoopConfig, agent_loop, agent_loop_continue
 from agent.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from agent.retry import RetryPolicy
+from agent.runtime.inbox import Inbox
 from agent.stream import AgentContext, PartialMessage
 from agent.testing import ScriptedModel
 from agent.tools import ToolSet
@@ -155,6 +156,25 @@ def play(
         messages = [UserMessage(p) if isinstance(p, str) else p for p in prompts]
         played.new = agent_loop(messages, context, settings, played.model.stream, emit)
     return played
+
+
+def inbox(steering: str = "", follow_ups: str = "", mode: str = "one-at-a-time") -> Inbox:
+    """Queues with one message per word."""
+    made = Inbox(mode, mode)
+    for word in steering.split():
+        made.steer(UserMessage(word))
+    for word in follow_ups.split():
+        made.follow_up(UserMessage(word))
+    return made
+
+
+def queues(inbox: Inbox) -> dict[str, Any]:
+    """The options of a bare loop that polls the queues of an agent."""
+    return {
+        "get_steering_messages": inbox.poll_steering,
+        "get_follow_up_messages": inbox.poll_follow_ups,
+        "has_queued_messages": inbox.has_messages,
+    }
 
 
 def until(condition: Callable[[], object], seconds: float = 5.0) -> None:

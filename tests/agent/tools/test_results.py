@@ -1,0 +1,173 @@
+"""The results of tools, and what may become one."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from support.tools import ForeignResult, raw_tool
+
+from agent.messages import ImageContent, TextContent
+from agent.tools import (
+    AgentTool,
+    TitleArg,
+    ToolContext,
+    ToolDisplayHint,
+    ToolResult,
+    to_result,
+    tool,
+)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Answer(BaseModel):
+    n: int
+    where: Path
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        return "opaque"
+
+
+@dataclass
+class ForeignBlock:
+    type: str
+    text: str = ""
+    data: str = ""
+    mime_type: str = ""
+
+
+def two_words() -> Iterator[str]:
+    yield "a"
+    yield "b"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (5, "5"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (b"raw \xff", "raw \ufffd"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        (["a", "b"], '["a","b"]'),
+        (("a", 1), '["a",1]'),
+        ([], "[]"),
+        ({}, "{}"),
+        ({1}, "[1]"),
+        (two_words(), '["a","b"]'),
+        (Answer(n=1, where=Path("/a")), '{"n":1,"where":"/a"}'),
+        ([Answer(n=1, where=Path("/a"))], '[{"n":1,"where":"/a"}]'),
+        (Point(1), '{"x":1,"y":0}'),
+        (Colour.RED, '"red"'),
+        (Opaque(), "opaque"),
+        ([Opaque()], "[opaque]"),
+        ([{"type": "image", "url": "x"}], '[{"type":"image","url":"x"}]'),
+        ("é\n", "é\n"),
+    ],
+)
+def test_a_function_may_return_anything(value: Any, text: str) -> None:
+    made = tool(name="returning")(lambda: value).execute({}, None)
+    assert made == ToolResult(text)
+
+
+def test_none_is_a_result_without_content() -> None:
+    assert tool(name="nothing")(lambda: None).execute({}, None) == ToolResult(())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        TextContent("x"),
+        [TextContent("x")],
+        (TextContent("x"),),
+        [{"type": "text", "text": "x"}],
+        [ForeignBlock("text", "x")],
+        ToolResult("x"),
+        ForeignResult([ForeignBlock("text", "x")]),
+        ForeignResult("x"),
+    ],
+)
+def test_blocks_and_results_of_any_origin_are_taken_as_such(value: Any) -> None:
+    assert tool(name="returning")(lambda: value).execute({}, None) == ToolResult("x")
+    assert to_result(value) == ToolResult("x")
+
+
+def test_text_between_blocks_is_text() -> None:
+    image = ImageContent("aGk=", "image/png")
+    made = tool(name="picture")(lambda: ["a picture:", image]).execute({}, None)
+    assert made.content == (TextContent("a picture:"), image)
+    wire = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
+    assert to_result(wire).content == (image,)
+    assert to_result([ForeignBlock("image", data="aGk=", mime_type="image/png")]).content == (image,)
+
+
+def test_a_foreign_result_keeps_all_its_parts() -> None:
+    foreign = ForeignResult("x", True, {"d": 1}, {"h": "1"}, True)
+    assert to_result(foreign) == ToolResult("x", {"d": 1}, {"h": "1"}, True, True)
+
+
+@pytest.mark.parametrize(
+    "value", [5, {"a": 1}, b"x", object(), [object()], [{"type": "video"}], [{"type": "text"}]]
+)
+def test_a_raw_tool_must_return_text_blocks_or_a_result(value: Any) -> None:
+    with pytest.raises(TypeError, match="must"):
+        to_result(value)
+
+
+def test_the_positions_of_the_arguments_are_the_pinned_ones() -> None:
+    pinned = {
+        AgentTool: "name description parameters execute label display_hint parallel timeout read_only",
+        ToolResult: "content details meta is_error terminate status_message",
+        ToolDisplayHint: "title_args result_max_lines use_box",
+        TitleArg: "name style label",
+    }
+    for kind, names in pinned.items():
+        assert list(inspect.signature(kind).parameters) == names.split()
+    assert ToolDisplayHint() == ToolDisplayHint((), 10, False)
+    assert ToolDisplayHint([TitleArg("a")]).title_args == (TitleArg("a"),)  # type: ignore[arg-type]
+    result = ToolResult("x", {"d": 1}, {"h": "1"}, True, True, "s")
+    assert (result.text, result.details, result.meta) == ("x", {"d": 1}, {"h": "1"})
+    assert (result.is_error, result.terminate, result.status_message) == (True, True, "s")
+
+
+def test_tools_and_results_are_values() -> None:
+    result = ToolResult("x", details={"a": 1}, meta={"b": "c"})
+    assert result == copy.deepcopy(result)
+    assert len({result, copy.deepcopy(result)}) == 1
+    made = raw_tool("a")
+    assert len({made, replace(made), replace(made, name="b")}) == 2
+    with pytest.raises(AttributeError):
+        result.is_error = True  # type: ignore[misc]
+    assert replace(result, is_error=True).details == {"a": 1}
+
+
+def test_a_context_without_a_callback_drops_updates_and_one_with_it_passes_results() -> None:
+    ToolContext().update("dropped")
+    heard: list[ToolResult] = []
+    context = ToolContext("c", on_update=heard.append)
+    context.update("half")
+    context.update(ToolResult("more", status_message="50 %"))
+    assert heard == [ToolResult("half"), ToolResult("more", status_message="50 %")]
+    assert not context.cancel.is_set()
+    assert not context.cancel.wait(0)
