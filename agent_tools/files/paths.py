@@ -72,11 +72,6 @@ def _resolve(path: str, cwd: str | os.PathLike[str], must_exist: bool, filesyste
     return plain
 
 
-def find_existing(path: str, cwd: str | os.PathLike[str], filesystem: Filesystem = FILESYSTEM) -> str:
-    """`resolve`, under its earlier name."""
-    return resolve(path, cwd, filesystem=filesystem)
-
-
 def path_use(path: str, *, is_written: bool = False) -> PathUse:
     """The declaration of a resolved path for `Tool.paths`."""
     return PathUse(path, os.path.realpath(path), is_written)

@@ -67,8 +67,11 @@ def test_every_byte_outside_the_quotation_stays(
     # A quotation does not cut a CRLF in two.
     assume(text[start - 1 : start + 1] != "\r\n" and text[end - 1 : end + 1] != "\r\n")
     quoted = _line_feeds(text[start:end]) if with_line_feeds else text[start:end]
+    # CR CR LF with line feeds is CR LF, which stands for a line feed.
+    assume("\r\n" not in quoted or not with_line_feeds)
     assume(quoted.strip() and not any("\ud800" <= character <= "\udfff" for character in quoted))
     assume(_occurrences(_line_feeds(text), _line_feeds(quoted)) == 1)
+    assume(_line_feeds(quoted) != _line_feeds(new))
 
     edited = apply_edits(data, [Replacement(oldText=quoted, newText=new)], "file")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.files.paths import find_existing, require_path, resolve
+from agent_tools.files.paths import require_path, resolve
 from agent_tools.tool import ToolFailure
 
 NBSP = "\u00a0"
@@ -43,7 +43,7 @@ def test_a_path_may_leave_the_working_directory(tmp_path: Path) -> None:
 
 def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
     assert resolve("", tmp_path) == ""
-    assert find_existing("", tmp_path) == ""
+    assert resolve("", tmp_path) == ""
 
 
 def test_an_at_sign_alone_is_a_name(tmp_path: Path) -> None:
@@ -95,18 +95,18 @@ def test_a_blank_path_is_named_as_required(path: str) -> None:
 
 def test_an_existing_file_is_taken_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
-    assert find_existing("x", tmp_path) == str(tmp_path / "x")
+    assert resolve("x", tmp_path) == str(tmp_path / "x")
 
 
 def test_an_existing_file_is_preferred_to_its_other_spellings(tmp_path: Path) -> None:
     for name in ("it's", "it\u2019s"):
         (tmp_path / name).touch()
-        assert find_existing(name, tmp_path) == str(tmp_path / name)
-    assert find_existing("it's", tmp_path) == str(tmp_path / "it's")
+        assert resolve(name, tmp_path) == str(tmp_path / name)
+    assert resolve("it's", tmp_path) == str(tmp_path / "it's")
 
 
 def test_a_missing_file_without_variant_gives_the_literal_path(tmp_path: Path) -> None:
-    assert find_existing("it's.txt", tmp_path) == str(tmp_path / "it's.txt")
+    assert resolve("it's.txt", tmp_path) == str(tmp_path / "it's.txt")
 
 
 CURLY = "Capture d\u2019\u00e9cran.txt"
@@ -126,17 +126,17 @@ CURLY = "Capture d\u2019\u00e9cran.txt"
 )
 def test_reading_finds_the_spelling_on_disk(tmp_path: Path, on_disk: str, asked: str) -> None:
     (tmp_path / on_disk).touch()
-    assert find_existing(asked, tmp_path) == str(tmp_path / on_disk)
+    assert resolve(asked, tmp_path) == str(tmp_path / on_disk)
 
 
 def test_only_the_name_is_respelled_when_its_folder_is_right(tmp_path: Path) -> None:
     folder = tmp_path / "it's caf\u00e9"
     folder.mkdir()
     (folder / "it\u2019s.txt").touch()
-    assert find_existing("it's caf\u00e9/it's.txt", tmp_path) == str(folder / "it\u2019s.txt")
+    assert resolve("it's caf\u00e9/it's.txt", tmp_path) == str(folder / "it\u2019s.txt")
 
 
 def test_a_dangling_link_counts_as_absent(tmp_path: Path) -> None:
     (tmp_path / "it's").symlink_to("nowhere")
     (tmp_path / "it\u2019s").touch()
-    assert find_existing("it's", tmp_path) == str(tmp_path / "it\u2019s")
+    assert resolve("it's", tmp_path) == str(tmp_path / "it\u2019s")
