@@ -19,7 +19,7 @@ from agent_tools.files.file_lock import lock_for
 from agent_tools.files.filesystem import FILESYSTEM, Filesystem, filesystem_for
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.files.protected import PROTECTED
-from agent_tools.tool import DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import format_size
 
 Reader = Callable[[Any, str], str]
@@ -55,7 +55,7 @@ def edit_tool(
     def target(arguments: EditArguments) -> str:
         return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
-    def edit(arguments: EditArguments, context: Any) -> Result:
+    def edit(arguments: EditArguments, context: CallContext) -> Result:
         path = target(arguments)
         with lock_for(path, context.cancel, filesystem):
             for attempt in range(_ATTEMPTS):
@@ -89,7 +89,7 @@ def _status(path: str, filesystem: Filesystem) -> os.stat_result | None:
 def prepare_edit(
     arguments: EditArguments,
     path: str,
-    context: Any,
+    context: CallContext,
     reader: Reader | None = None,
     filesystem: Filesystem = FILESYSTEM,
 ) -> Edited:
@@ -106,7 +106,9 @@ def prepare_edit(
     return edited
 
 
-def _load(given: str, path: str, context: Any, reader: Reader | None, filesystem: Filesystem) -> bytes:
+def _load(
+    given: str, path: str, context: CallContext, reader: Reader | None, filesystem: Filesystem
+) -> bytes:
     if reader is not None:
         try:
             return reader(context, path).encode("utf-8", "surrogateescape")
@@ -122,7 +124,7 @@ def _load(given: str, path: str, context: Any, reader: Reader | None, filesystem
         raise not_found(given, path, filesystem) from None
 
 
-def _stop_if_cancelled(given: str, context: Any) -> None:
+def _stop_if_cancelled(given: str, context: CallContext) -> None:
     if context.cancel.is_set():
         raise ToolFailure(f"edit was aborted; {given} is unchanged")
 

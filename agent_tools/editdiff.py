@@ -9,7 +9,7 @@ from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing.replacement import EditArguments
 from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
-from agent_tools.tool import DisplayHint, Result, TitleArg, Tool
+from agent_tools.tool import CallContext, DisplayHint, Result, TitleArg, Tool
 from agent_tools.truncate import cut_line, format_size, keep_head
 
 _ROW_LENGTH = 2000  # characters, so that a minified file does not fill the result with one row
@@ -29,7 +29,7 @@ def editdiff_tool(
     def target(arguments: EditArguments) -> str:
         return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
-    def editdiff(arguments: EditArguments, context: Any) -> Result:
+    def editdiff(arguments: EditArguments, context: CallContext) -> Result:
         path = target(arguments)
         edited = prepare_edit(arguments, path, context, reader, filesystem)
         diff = edited.diff()

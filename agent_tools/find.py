@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from pydantic import Field
 
@@ -23,7 +22,7 @@ from agent_tools.search.listing import (
     search_path,
     shown_name,
 )
-from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
 
 DEFAULT_LIMIT = 1000
@@ -64,7 +63,7 @@ def find_tool(
     def target(arguments: FindArguments) -> str:
         return search_path(arguments.path, cwd, filesystem)
 
-    def find(arguments: FindArguments, context: Any) -> Result:
+    def find(arguments: FindArguments, context: CallContext) -> Result:
         if not arguments.pattern.strip():
             raise ToolFailure("pattern is required")
         check_glob(arguments.pattern, "pattern")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 from pydantic import Field
 
@@ -28,7 +27,7 @@ from agent_tools.search.listing import (
     shown_name,
 )
 from agent_tools.search.pattern import Pattern, compile_pattern
-from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES, MAX_LINE_LENGTH
 
 DEFAULT_LIMIT = 100
@@ -92,7 +91,7 @@ def grep_tool(
     def target(arguments: GrepArguments) -> str:
         return search_path(arguments.path, cwd, filesystem)
 
-    def grep(arguments: GrepArguments, context: Any) -> Result:
+    def grep(arguments: GrepArguments, context: CallContext) -> Result:
         if not arguments.pattern:
             raise ToolFailure("pattern is required")
         pattern = compile_pattern(arguments.pattern, arguments.literal, arguments.ignore_case)

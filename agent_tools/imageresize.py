@@ -26,6 +26,7 @@ from agent_tools.images import (
 )
 from agent_tools.tool import (
     Arguments,
+    CallContext,
     DisplayHint,
     ImageBlock,
     PathUse,
@@ -86,7 +87,7 @@ def imageresize_tool(
         uses = (path_use(source(arguments)),)
         return (*uses, path_use(written, is_written=True)) if written else uses
 
-    def imageresize(arguments: ImageResizeArguments, context: Any) -> Result:
+    def imageresize(arguments: ImageResizeArguments, context: CallContext) -> Result:
         return _imageresize(arguments, source(arguments), output(arguments), context, filesystem)
 
     return Tool(
@@ -100,7 +101,7 @@ def imageresize_tool(
 
 
 def _imageresize(
-    arguments: ImageResizeArguments, source: str, output: str, context: Any, filesystem: Filesystem
+    arguments: ImageResizeArguments, source: str, output: str, context: CallContext, filesystem: Filesystem
 ) -> Result:
     kind = _kind_of(output)
     image = resize_image(
@@ -147,7 +148,9 @@ def _kind_of(output: str) -> str:
     return kind
 
 
-def _write(image: ResizedImage, output: str, kind: str, context: Any, filesystem: Filesystem) -> Result:
+def _write(
+    image: ResizedImage, output: str, kind: str, context: CallContext, filesystem: Filesystem
+) -> Result:
     if image.mime_type != kind:
         raise ToolFailure(
             f"the result is {image.mime_type}; output must end in .png, .jpg or .jpeg, not {output}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any
 
 from pydantic import Field
 
@@ -18,7 +17,7 @@ from agent_tools.search.listing import (
     search_path,
     shown_name,
 )
-from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 from agent_tools.truncate import MAX_BYTES
 
 DEFAULT_LIMIT = 500
@@ -47,7 +46,7 @@ def ls_tool(
     def target(arguments: LsArguments) -> str:
         return search_path(arguments.path, cwd, filesystem)
 
-    def ls(arguments: LsArguments, context: Any) -> Result:
+    def ls(arguments: LsArguments, context: CallContext) -> Result:
         folder = require_searchable(target(arguments), filesystem, exclude)
         if not filesystem.isdir(folder):
             raise ToolFailure(f"not a directory: {shown_name(folder)}; use read to see a file")

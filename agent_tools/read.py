@@ -19,6 +19,7 @@ from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import not_found, path_use, require_path, resolve
 from agent_tools.tool import (
     Arguments,
+    CallContext,
     DisplayHint,
     ImageBlock,
     Result,
@@ -65,7 +66,7 @@ def read_tool(
     def target(arguments: ReadArguments) -> str:
         return resolve(require_path(arguments.path), cwd, filesystem=filesystem)
 
-    def read(arguments: ReadArguments, context: Any) -> Result:
+    def read(arguments: ReadArguments, context: CallContext) -> Result:
         path = target(arguments)
         if reader is None:
             return _read_local(arguments, path, context, filesystem)
@@ -85,7 +86,7 @@ def read_tool(
     )
 
 
-def _read_local(arguments: ReadArguments, path: str, context: Any, filesystem: Filesystem) -> Result:
+def _read_local(arguments: ReadArguments, path: str, context: CallContext, filesystem: Filesystem) -> Result:
     try:
         file = open_regular(path, filesystem)
     except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +102,7 @@ def _read_local(arguments: ReadArguments, path: str, context: Any, filesystem: F
 
 
 def _read_delegated(
-    arguments: ReadArguments, path: str, context: Any, reader: Reader, filesystem: Filesystem
+    arguments: ReadArguments, path: str, context: CallContext, reader: Reader, filesystem: Filesystem
 ) -> Result:
     with contextlib.ExitStack() as stack:
         try:
@@ -119,7 +120,7 @@ def _read_delegated(
     return _text(arguments, path, iter((text.encode("utf-8", "replace"),)))
 
 
-def _blocks(head: bytes, file: BinaryIO, context: Any) -> Iterator[bytes]:
+def _blocks(head: bytes, file: BinaryIO, context: CallContext) -> Iterator[bytes]:
     block = head
     while block:
         if context.cancel.is_set():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Any
 
 from pydantic import Field
 
@@ -14,7 +13,7 @@ from agent_tools.files.file_lock import lock_for
 from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.files.protected import PROTECTED
-from agent_tools.tool import Arguments, DisplayHint, Result, TitleArg, Tool, ToolFailure
+from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
 
 
 class WriteArguments(Arguments):
@@ -49,7 +48,7 @@ def write_tool(
             raise ToolFailure(f"{arguments.path} names a directory; path must be a file")
         return path
 
-    def write(arguments: WriteArguments, context: Any) -> Result:
+    def write(arguments: WriteArguments, context: CallContext) -> Result:
         path = target(arguments)
         data = encode_argument(arguments.content, "content")
         with lock_for(path, context.cancel, filesystem):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from agent_tools.files.filesystem import FILESYSTEM, DirFd, Filesystem
 from agent_tools.files.path_encoding import path_text
-from agent_tools.tool import ToolFailure
+from agent_tools.tool import CallContext, ToolFailure
 from agent_tools.truncate import format_size
 
 HASH_LENGTH = 16  # hex digits: 64 bits avoid accidental collisions and cost a model few tokens
@@ -119,7 +119,7 @@ def atomic_write(
 def store(
     path: str,
     data: bytes,
-    context: Any,
+    context: CallContext,
     writer: Writer | None = None,
     filesystem: Filesystem = FILESYSTEM,
     *,
