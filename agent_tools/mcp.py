@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NoReturn, TextIO
 
 from agent_tools.adapters import blocks_for_model, call_tool, require
-from agent_tools.tool import AnyTool, Result, TextBlock, Tool
+from agent_tools.tool import AnyTool, Arguments, Result, TextBlock, Tool
 
 EXTRA = "steady-agent[mcp]"
 
@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _served_tools(root: str, options: argparse.Namespace) -> list[Tool[Any]]:
+def _served_tools(root: str, options: argparse.Namespace) -> list[Tool[Arguments]]:
     from agent_tools.toolsets import coding_tools, read_only_tools
 
     if options.read_only:

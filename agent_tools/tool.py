@@ -176,7 +176,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
 
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound=Arguments, covariant=True)
 
 
 class Tool(Generic[A]):
@@ -212,7 +212,7 @@ class Tool(Generic[A]):
         self._function = function
         self._paths = paths
 
-    def execute(self, arguments: Mapping[str, Any] | str, context: CallContext | None = None) -> Result:
+    def execute(self, arguments: Mapping[str, object] | str, context: CallContext | None = None) -> Result:
         """Run the tool with the arguments of a model: a JSON object, or its text."""
         if context is None:
             context = Context()
@@ -233,7 +233,7 @@ class Tool(Generic[A]):
             logger.exception("the tool %s failed unexpectedly", self.name)
             return _failed(f"{self.name} failed: {type(error).__name__}: {error}")
 
-    def paths(self, arguments: Mapping[str, Any] | str) -> tuple[PathUse, ...] | None:
+    def paths(self, arguments: Mapping[str, object] | str) -> tuple[PathUse, ...] | None:
         """The files and folders that a call with these arguments would use, for permission checks.
 
         The tool opens the same paths: it resolves its arguments with the same function. None for a tool that
@@ -242,7 +242,7 @@ class Tool(Generic[A]):
         """
         return self._paths(self._parse(arguments)) if self._paths else None
 
-    def run(self, **arguments: Any) -> Result:
+    def run(self, **arguments: object) -> Result:
         """Run the tool with keyword arguments."""
         return self.execute(arguments)
 
@@ -251,8 +251,8 @@ class Tool(Generic[A]):
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
 
-    def _parse(self, arguments: Mapping[str, Any] | str) -> A:
-        value: Any = arguments
+    def _parse(self, arguments: Mapping[str, object] | str) -> A:
+        value: object = arguments
         if isinstance(value, str):
             value = _from_json_text(value)
         if not isinstance(value, Mapping):
@@ -331,7 +331,7 @@ def _validation_text(error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _from_json_text(text: str) -> Any:
+def _from_json_text(text: str) -> object:
     if not text.strip():
         return {}
     try:

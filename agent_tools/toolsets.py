@@ -9,18 +9,18 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_tools.plan import PlanSink
-    from agent_tools.tool import Tool
+    from agent_tools.tool import Arguments, Tool
 
 _CODING = ("read", "bash", "edit", "write", "grep", "find", "ls")
 _READ_ONLY = ("read", "grep", "find", "ls")
 _EXTRA = ("editdiff", "imageresize")
 
 
-def coding_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool[Any]]:
+def coding_tools(cwd: str | os.PathLike[str] = ".", **options: object) -> list[Tool[Arguments]]:
     """Return the tools of a coding agent: read, bash, edit, write, grep, find, ls.
 
     Each option goes to every tool whose factory takes it: `reader` and `writer` to the file tools,
@@ -33,14 +33,14 @@ def coding_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool
     return _build(_CODING, cwd, options)
 
 
-def read_only_tools(cwd: str | os.PathLike[str] = ".", **options: Any) -> list[Tool[Any]]:
+def read_only_tools(cwd: str | os.PathLike[str] = ".", **options: object) -> list[Tool[Arguments]]:
     """Return the tools that change nothing: read, grep, find, ls. Options as for `coding_tools`."""
     return _build(_READ_ONLY, cwd, options)
 
 
 def all_tools(
-    cwd: str | os.PathLike[str] = ".", plan_sink: PlanSink | None = None, **options: Any
-) -> list[Tool[Any]]:
+    cwd: str | os.PathLike[str] = ".", plan_sink: PlanSink | None = None, **options: object
+) -> list[Tool[Arguments]]:
     """Return every tool: those of `coding_tools`, then editdiff, imageresize and plan.
 
     `plan_sink(title, entries, metadata)` receives the plans; without it they are accepted and discarded.
@@ -51,7 +51,9 @@ def all_tools(
     return [*_build(_CODING + _EXTRA, cwd, options), plan_tool(plan_sink or _discard)]
 
 
-def _build(names: Sequence[str], cwd: str | os.PathLike[str], options: dict[str, Any]) -> list[Tool[Any]]:
+def _build(
+    names: Sequence[str], cwd: str | os.PathLike[str], options: dict[str, object]
+) -> list[Tool[Arguments]]:
     factories = [_factory(name) for name in names]
     accepted = [set(inspect.signature(factory).parameters) - {"cwd"} for factory in factories]
     known = set().union(*accepted)
@@ -64,8 +66,8 @@ def _build(names: Sequence[str], cwd: str | os.PathLike[str], options: dict[str,
     ]
 
 
-def _factory(name: str) -> Callable[..., Tool[Any]]:
-    factory: Callable[..., Tool[Any]] = getattr(
+def _factory(name: str) -> Callable[..., Tool[Arguments]]:
+    factory: Callable[..., Tool[Arguments]] = getattr(
         importlib.import_module(f"agent_tools.{name}"), f"{name}_tool"
     )
     return factory

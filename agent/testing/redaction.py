@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -128,7 +128,7 @@ class Redactor:
         """Return a text without secrets."""
         return _replace(text, self._spans(text))
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """Return a JSON value without secrets in its strings and in members named like a credential."""
         return self._clean(value, self._clean_string)
 
@@ -156,13 +156,15 @@ class Redactor:
             "".join(event.encode() for event in events) if any(event.is_changed for event in events) else text
         )
 
-    def places(self, value: Any, name: str) -> list[str]:
+    def places(self, value: object, name: str) -> list[str]:
         """Return the places in a JSON value where a secret is left, such as `body.messages[0].content`."""
         return list(_differences(value, self.value(value), name))
 
     # Values
 
-    def _clean(self, value: Any, string: Callable[[str], str], name: str = "", siblings: Any = ()) -> Any:
+    def _clean(
+        self, value: object, string: Callable[[str], str], name: str = "", siblings: Container[object] = ()
+    ) -> object:
         if isinstance(value, str):
             return HIDDEN if value and _is_secret_member(name, siblings) else string(value)
         if isinstance(value, list):
@@ -219,7 +221,7 @@ class Redactor:
                 spans += [found.span() for found in re.finditer(re.escape(encoded), text)]
         return spans
 
-    def _found_in(self, value: Any, nesting: int = 0) -> Iterator[str]:
+    def _found_in(self, value: object, nesting: int = 0) -> Iterator[str]:
         if isinstance(value, str):
             yield from (value[start:end] for start, end in self._spans(value))
             inner = _decode(value) if nesting < _MAX_NESTING else None
@@ -243,7 +245,7 @@ class _Event:
     """A line of an event stream; `data` is its decoded JSON, None when it has none."""
 
     line: str
-    data: Any = None
+    data: object = None
     is_changed: bool = False
 
     def encode(self) -> str:
@@ -310,10 +312,10 @@ _IDENTITY = ("index", "item_id", "output_index", "content_index", "summary_index
 def _pieces(event: _Event) -> Iterator[_Piece]:
     """Yield the strings of an event, with keys that are equal for the deltas of one text."""
 
-    def walk(value: Any, key: tuple[object, ...]) -> Iterator[_Piece]:
+    def walk(value: dict[Any, object] | list[object], key: tuple[object, ...]) -> Iterator[_Piece]:
         if isinstance(value, dict):
             inner = (*key, *(str(value.get(name)) for name in _IDENTITY))
-            items: Iterable[tuple[Any, Any]] = value.items()
+            items: Iterable[tuple[object, object]] = value.items()
         else:
             inner, items = key, enumerate(value)
         for place, item in items:
@@ -330,7 +332,7 @@ def _is_secret_parameter(name: str) -> bool:
     return name.lower() in ("key", "signature") or is_secret_name(name)
 
 
-def _is_secret_member(name: str, siblings: Any) -> bool:
+def _is_secret_member(name: str, siblings: Container[object]) -> bool:
     # Log probabilities list `token` beside `logprob`: a piece of the answer.
     return is_secret_name(name) and not (name == "token" and "logprob" in siblings)
 
@@ -345,7 +347,7 @@ def _member_spans(text: str) -> list[Span]:
     ]
 
 
-def _decode(text: str) -> Any:
+def _decode(text: str) -> object:
     """Decode JSON text of an object or an array; None for any other text."""
     if not text.lstrip().startswith(("{", "[")):
         return None
@@ -355,7 +357,7 @@ def _decode(text: str) -> Any:
         return None
 
 
-def _encode(value: Any) -> str:
+def _encode(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode("utf-8", "surrogateescape")
@@ -370,7 +372,7 @@ def _encodings(secret: str) -> set[str]:
     return {secret, quote(secret, safe=""), once, json.dumps(once)[1:-1]}
 
 
-def _differences(before: Any, after: Any, place: str) -> Iterator[str]:
+def _differences(before: object, after: object, place: str) -> Iterator[str]:
     """Yield the places where two JSON values of the same form differ."""
     if isinstance(before, dict) and isinstance(after, dict) and list(before) == list(after):
         for name, item in before.items():
