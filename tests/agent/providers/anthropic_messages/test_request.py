@@ -635,14 +635,13 @@ def test_half_a_character_in_arguments_can_be_sent_back(sse_server: SseServer) -
     assert json.loads(sse_server.requests[1].body.decode("utf-8"))["messages"][1]["content"][0]["input"]
 
 
-def test_a_paused_turn_ends_the_run_and_goes_on_with_the_next_prompt(sse_server: SseServer) -> None:
+def test_a_paused_answer_is_sent_back_and_continued(sse_server: SseServer) -> None:
     search = opened(0, type="server_tool_use", id="s1", name="web_search", input={})
     found = opened(1, type="web_search_tool_result", tool_use_id="s1", content=[])
     sse_server.play(MS, search, JD(0, '{"query":"x"}'), CS(0), found, CS(1), MD("pause_turn"), ME)
     sse_server.play(*HELLO)
     with agent_of(sse_server, AgentTool("ls", "lists", {}, lambda a, c: "x")) as agent:
-        assert agent.run("search").stop == "end_turn"
-        assert agent.run("go on").text == "hello"
+        assert agent.run("search").text == "hello"
     turn = sse_server.requests[1].json["messages"][1]["content"]
     assert [block["type"] for block in turn] == ["server_tool_use", "web_search_tool_result"]
     assert turn[0]["input"] == {"query": "x"}
