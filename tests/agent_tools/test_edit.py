@@ -21,7 +21,7 @@ from agent_tools.read import read_tool
 from agent_tools.tool import Context, Result, ToolFailure
 
 
-class Desk:
+class EditedFile:
     """One file and the tool to edit it."""
 
     def __init__(self, folder: Path) -> None:
@@ -29,7 +29,7 @@ class Desk:
         self.path = folder / "f"
         self.tool = edit_tool(folder)
 
-    def put(self, content: str | bytes) -> Desk:
+    def put(self, content: str | bytes) -> EditedFile:
         self.path.write_bytes(content.encode() if isinstance(content, str) else content)
         return self
 
@@ -42,8 +42,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def target(tmp_path: Path) -> EditedFile:
+    return EditedFile(tmp_path)
 
 
 CHANGES = [
@@ -123,12 +123,12 @@ CHANGES = [
 
 @pytest.mark.parametrize(("content", "old", "new", "result"), CHANGES)
 def test_only_the_quoted_text_changes(
-    desk: Desk, content: str | bytes, old: str, new: str, result: str | bytes
+    target: EditedFile, content: str | bytes, old: str, new: str, result: str | bytes
 ) -> None:
     """E01, E02, E05, E06, E08, E09, E16, E18"""
-    outcome = desk.put(content).edit(old, new)
+    outcome = target.put(content).edit(old, new)
     assert not outcome.is_error, outcome.text
-    assert desk.bytes == (result.encode() if isinstance(result, str) else result)
+    assert target.bytes == (result.encode() if isinstance(result, str) else result)
     assert "Edited f" in outcome.text
 
 
@@ -172,55 +172,57 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("content", "old", "new", "said"), REFUSALS)
-def test_what_cannot_be_done_is_told_and_the_file_stays(
-    desk: Desk, content: str | bytes, old: str, new: str, said: list[str]
+def test_an_edit_that_cannot_be_made_is_an_error_and_the_file_stays(
+    target: EditedFile, content: str | bytes, old: str, new: str, said: list[str]
 ) -> None:
     """E03, E10, E11, E12, E15, E24"""
-    desk.put(content)
-    before = (desk.bytes, desk.path.stat().st_mtime_ns, desk.path.stat().st_ino)
-    outcome = desk.edit(old, new)
+    target.put(content)
+    before = (target.bytes, target.path.stat().st_mtime_ns, target.path.stat().st_ino)
+    outcome = target.edit(old, new)
     assert outcome.is_error
     for words in said:
         assert words in outcome.text
-    assert (desk.bytes, desk.path.stat().st_mtime_ns, desk.path.stat().st_ino) == before
+    assert (target.bytes, target.path.stat().st_mtime_ns, target.path.stat().st_ino) == before
 
 
 # The answer
 
 
-def test_the_answer_says_what_changed_and_the_details_show_it(desk: Desk) -> None:
-    outcome = desk.put("l1\nl2\nl3\nl4\n").edit("l3", "X")
+def test_the_answer_says_what_changed_and_the_details_show_it(target: EditedFile) -> None:
+    outcome = target.put("l1\nl2\nl3\nl4\n").edit("l3", "X")
     assert "+1 -1 lines" in outcome.text
     assert outcome.details["diff"] == " 1 l1\n 2 l2\n-3 l3\n+3 X\n 4 l4"
     assert outcome.details["firstChangedLine"] == 3
     assert outcome.meta is None
 
 
-def test_the_diff_of_a_forgiving_edit_shows_that_block_only(desk: Desk) -> None:
+def test_the_diff_of_a_forgiving_edit_shows_that_block_only(target: EditedFile) -> None:
     """E08"""
-    outcome = desk.put("untouched   \nreplace me   \nafter\ntrailing   \n").edit("replace me\nafter", "D\nE")
+    outcome = target.put("untouched   \nreplace me   \nafter\ntrailing   \n").edit(
+        "replace me\nafter", "D\nE"
+    )
     changed = [row for row in outcome.details["diff"].split("\n") if row[0] in "+-"]
     assert changed == ["-2 replace me   ", "-3 after", "+2 D", "+3 E"]
     assert "differed from oldText" in outcome.text
 
 
-def test_the_answer_stays_short_however_much_changes(desk: Desk) -> None:
+def test_the_answer_stays_short_however_much_changes(target: EditedFile) -> None:
     """E27"""
-    outcome = desk.put("a\n").edit("a", "\n".join(map(str, range(5000))))
+    outcome = target.put("a\n").edit("a", "\n".join(map(str, range(5000))))
     assert len(outcome.text) < 300
     assert outcome.details["diff"].count("\n+") == 5000
 
 
-def test_the_diff_can_be_sent_as_json_whatever_the_file_holds(desk: Desk) -> None:
-    outcome = desk.put("ö\n".encode() + b"\xff x\n").edit("x", "y")
+def test_the_diff_can_be_sent_as_json_whatever_the_file_holds(target: EditedFile) -> None:
+    outcome = target.put("ö\n".encode() + b"\xff x\n").edit("x", "y")
     json.dumps(outcome.details, ensure_ascii=False).encode()
 
 
-def test_the_closest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
-    desk.put("import os\n\ndef compute_total(items):\n    return sum(items)\n")
-    assert "3: def compute_total(items):" in desk.edit("def compute_totals(item):", "x").text
-    assert "4:     return sum(items)" in desk.edit("\treturn sum(items)\n", "x").text
-    assert "3: def compute_total(items):" in desk.edit("def total(items):\n    return sum(items)", "x").text
+def test_the_closest_lines_are_shown_when_nothing_matches(target: EditedFile) -> None:
+    target.put("import os\n\ndef compute_total(items):\n    return sum(items)\n")
+    assert "3: def compute_total(items):" in target.edit("def compute_totals(item):", "x").text
+    assert "4:     return sum(items)" in target.edit("\treturn sum(items)\n", "x").text
+    assert "3: def compute_total(items):" in target.edit("def total(items):\n    return sum(items)", "x").text
 
 
 @pytest.mark.parametrize(
@@ -231,23 +233,23 @@ def test_the_closest_lines_are_shown_when_nothing_matches(desk: Desk) -> None:
         (5000, "at least 1000 occurrences"),
     ],
 )
-def test_many_places_are_counted_and_the_first_ones_named(desk: Desk, count: int, said: str) -> None:
-    assert said in desk.put("x\n" * count).edit("x", "y").text
+def test_many_places_are_counted_and_the_first_ones_named(target: EditedFile, count: int, said: str) -> None:
+    assert said in target.put("x\n" * count).edit("x", "y").text
 
 
-def test_several_places_in_one_line_name_it_once(desk: Desk) -> None:
-    assert "(line 2)" in desk.put("a\nx x\n").edit("x", "y").text
+def test_several_places_in_one_line_name_it_once(target: EditedFile) -> None:
+    assert "(line 2)" in target.put("a\nx x\n").edit("x", "y").text
 
 
-def test_wrong_indentation_is_named_as_the_difference(desk: Desk) -> None:
-    desk.put("def f():\n\treturn 1\n\treturn 2\n")
-    assert "only in blanks" in desk.edit("    return 1\n    return 2", "x").text
-    assert "only in blanks" not in desk.edit("    return 1\n    return 3", "x").text
+def test_wrong_indentation_is_named_as_the_difference(target: EditedFile) -> None:
+    target.put("def f():\n\treturn 1\n\treturn 2\n")
+    assert "only in blanks" in target.edit("    return 1\n    return 2", "x").text
+    assert "only in blanks" not in target.edit("    return 1\n    return 3", "x").text
 
 
-def test_the_search_for_near_lines_is_bounded(desk: Desk) -> None:
-    desk.put("some words here\n" * 600_000)
-    assert "Could not find" in desk.edit("none of these lines\nis here", "x").text
+def test_the_search_for_near_lines_is_bounded(target: EditedFile) -> None:
+    target.put("some words here\n" * 600_000)
+    assert "Could not find" in target.edit("none of these lines\nis here", "x").text
 
 
 # Several edits
@@ -257,16 +259,16 @@ def edits(*pairs: tuple[str, str]) -> list[dict[str, str]]:
     return [{"oldText": old, "newText": new} for old, new in pairs]
 
 
-def test_several_edits_are_found_in_the_original_text(desk: Desk) -> None:
-    desk.put("a\nb\nc\n")
-    assert not desk.tool(path="f", edits=edits(("c", "a"), ("a", "c"))).is_error
-    assert desk.bytes == b"c\nb\na\n"
+def test_several_edits_are_found_in_the_original_text(target: EditedFile) -> None:
+    target.put("a\nb\nc\n")
+    assert not target.tool(path="f", edits=edits(("c", "a"), ("a", "c"))).is_error
+    assert target.bytes == b"c\nb\na\n"
 
 
-def test_edits_may_touch_each_other(desk: Desk) -> None:
-    desk.put("ab\n")
-    assert not desk.tool(path="f", edits=edits(("a", "x"), ("b", "y"))).is_error
-    assert desk.bytes == b"xy\n"
+def test_edits_may_touch_each_other(target: EditedFile) -> None:
+    target.put("ab\n")
+    assert not target.tool(path="f", edits=edits(("a", "x"), ("b", "y"))).is_error
+    assert target.bytes == b"xy\n"
 
 
 @pytest.mark.parametrize(
@@ -280,37 +282,39 @@ def test_edits_may_touch_each_other(desk: Desk) -> None:
         ([3], ["edits.0"]),
     ],
 )
-def test_edits_that_cannot_all_be_made_change_nothing(desk: Desk, wrong: Any, said: list[str]) -> None:
-    desk.put("a\nb\nc\n")
-    outcome = desk.tool(path="f", edits=wrong)
+def test_edits_that_cannot_all_be_made_change_nothing(
+    target: EditedFile, wrong: Any, said: list[str]
+) -> None:
+    target.put("a\nb\nc\n")
+    outcome = target.tool(path="f", edits=wrong)
     assert outcome.is_error
     for words in said:
         assert words in outcome.text
-    assert desk.bytes == b"a\nb\nc\n"
+    assert target.bytes == b"a\nb\nc\n"
 
 
 @pytest.mark.parametrize("given", [json.dumps(edits(("b", "x"))), edits(("b", "x"))[0], edits(("b", "x"))])
-def test_edits_are_taken_as_models_send_them(desk: Desk, given: Any) -> None:
+def test_edits_are_taken_as_models_send_them(target: EditedFile, given: Any) -> None:
     """E23"""
-    desk.put("a\nb\n")
-    assert not desk.tool(path="f", edits=given).is_error
-    assert desk.bytes == b"a\nx\n"
+    target.put("a\nb\n")
+    assert not target.tool(path="f", edits=given).is_error
+    assert target.bytes == b"a\nx\n"
 
 
-def test_arguments_sent_as_json_text_with_raw_line_feeds_are_taken(desk: Desk) -> None:
+def test_arguments_sent_as_json_text_with_raw_line_feeds_are_taken(target: EditedFile) -> None:
     """E23"""
-    desk.put("a")
-    outcome = desk.tool.execute('{"path":"f","oldText":"a","newText":"l1\nl\t2"}')
+    target.put("a")
+    outcome = target.tool.execute('{"path":"f","oldText":"a","newText":"l1\nl\t2"}')
     assert not outcome.is_error
-    assert desk.bytes == b"l1\nl\t2"
+    assert target.bytes == b"l1\nl\t2"
 
 
-def test_an_empty_list_beside_oldtext_is_ignored_and_both_forms_at_once_are_not(desk: Desk) -> None:
-    desk.put("a")
-    assert not desk.tool(path="f", oldText="a", newText="b", edits=[]).is_error
-    outcome = desk.tool(path="f", oldText="b", newText="c", edits=edits(("b", "d")))
+def test_an_empty_list_beside_oldtext_is_ignored_and_both_forms_at_once_are_not(target: EditedFile) -> None:
+    target.put("a")
+    assert not target.tool(path="f", oldText="a", newText="b", edits=[]).is_error
+    outcome = target.tool(path="f", oldText="b", newText="c", edits=edits(("b", "d")))
     assert "not both" in outcome.text
-    assert desk.bytes == b"b"
+    assert target.bytes == b"b"
 
 
 @pytest.mark.parametrize(
@@ -324,9 +328,11 @@ def test_an_empty_list_beside_oldtext_is_ignored_and_both_forms_at_once_are_not(
         ({"path": "f", "oldText": 3, "newText": "b"}, "oldText: expected a string"),
     ],
 )
-def test_missing_and_wrong_arguments_are_named(desk: Desk, arguments: dict[str, Any], said: str) -> None:
-    desk.put("a")
-    outcome = desk.tool.execute(arguments)
+def test_missing_and_wrong_arguments_are_named(
+    target: EditedFile, arguments: dict[str, Any], said: str
+) -> None:
+    target.put("a")
+    outcome = target.tool.execute(arguments)
     assert outcome.is_error
     assert said in outcome.text
 
@@ -334,60 +340,60 @@ def test_missing_and_wrong_arguments_are_named(desk: Desk, arguments: dict[str, 
 # The file
 
 
-def test_a_missing_file_a_directory_and_a_pipe_are_errors(desk: Desk) -> None:
-    (desk.folder / "sub").mkdir()
-    os.mkfifo(desk.folder / "pipe")
+def test_a_missing_file_a_directory_and_a_pipe_are_errors(target: EditedFile) -> None:
+    (target.folder / "sub").mkdir()
+    os.mkfifo(target.folder / "pipe")
     for path, said in (("no", "not found: no"), ("sub", "directory"), ("pipe", "FIFO")):
-        outcome = desk.tool(path=path, oldText="a", newText="b")
+        outcome = target.tool(path=path, oldText="a", newText="b")
         assert outcome.is_error
         assert said in outcome.text
 
 
-def test_a_file_that_read_finds_edit_finds_too(desk: Desk) -> None:
-    (desk.folder / "it\u2019s").write_text("a")
-    assert not desk.tool(path="it's", oldText="a", newText="b").is_error
-    assert (desk.folder / "it\u2019s").read_text() == "b"
+def test_a_file_that_read_finds_edit_finds_too(target: EditedFile) -> None:
+    (target.folder / "it\u2019s").write_text("a")
+    assert not target.tool(path="it's", oldText="a", newText="b").is_error
+    assert (target.folder / "it\u2019s").read_text() == "b"
 
 
-def test_what_read_shows_of_a_marked_file_can_be_edited(desk: Desk) -> None:
+def test_what_read_shows_of_a_marked_file_can_be_edited(target: EditedFile) -> None:
     """R12"""
-    desk.put(b'\xef\xbb\xbf{"a":1}\n')
-    shown = read_tool(desk.folder)(path="f").text
-    assert not desk.edit(shown, "{}\n").is_error
-    assert desk.bytes == b"\xef\xbb\xbf{}\n"
+    target.put(b'\xef\xbb\xbf{"a":1}\n')
+    shown = read_tool(target.folder)(path="f").text
+    assert not target.edit(shown, "{}\n").is_error
+    assert target.bytes == b"\xef\xbb\xbf{}\n"
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o600])
-def test_an_edit_keeps_the_mode(desk: Desk, mode: int) -> None:
+def test_an_edit_keeps_the_mode(target: EditedFile, mode: int) -> None:
     """E19"""
-    desk.put("a").path.chmod(mode)
-    desk.edit("a", "b")
-    assert (desk.bytes, stat.S_IMODE(desk.path.stat().st_mode)) == (b"b", mode)
+    target.put("a").path.chmod(mode)
+    target.edit("a", "b")
+    assert (target.bytes, stat.S_IMODE(target.path.stat().st_mode)) == (b"b", mode)
 
 
-def test_an_edit_through_a_link_keeps_the_link(desk: Desk) -> None:
+def test_an_edit_through_a_link_keeps_the_link(target: EditedFile) -> None:
     """E20"""
-    (desk.folder / "l.txt").symlink_to("f")
-    desk.put("a\n")
-    assert not desk.tool(path="l.txt", oldText="a", newText="b").is_error
-    assert (desk.folder / "l.txt").is_symlink()
-    assert desk.bytes == b"b\n"
+    (target.folder / "l.txt").symlink_to("f")
+    target.put("a\n")
+    assert not target.tool(path="l.txt", oldText="a", newText="b").is_error
+    assert (target.folder / "l.txt").is_symlink()
+    assert target.bytes == b"b\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_read_only_file_is_an_error_and_stays(desk: Desk) -> None:
-    desk.put("a").path.chmod(0o444)
-    outcome = desk.edit("a", "b")
+def test_a_read_only_file_is_an_error_and_stays(target: EditedFile) -> None:
+    target.put("a").path.chmod(0o444)
+    outcome = target.edit("a", "b")
     assert "Permission denied" in outcome.text
-    assert desk.bytes == b"a"
+    assert target.bytes == b"a"
 
 
-def test_a_stale_hash_stops_the_edit(desk: Desk) -> None:
-    digest = read_tool(desk.folder)(path=desk.put("a").path.name).meta["hash"]
-    assert not desk.tool(path="f", oldText="a", newText="b", if_hash=digest).is_error
-    outcome = desk.tool(path="f", oldText="b", newText="c", if_hash=digest)
+def test_a_stale_hash_stops_the_edit(target: EditedFile) -> None:
+    digest = read_tool(target.folder)(path=target.put("a").path.name).meta["hash"]
+    assert not target.tool(path="f", oldText="a", newText="b", if_hash=digest).is_error
+    outcome = target.tool(path="f", oldText="b", newText="c", if_hash=digest)
     assert "has changed" in outcome.text
-    assert desk.bytes == b"b"
+    assert target.bytes == b"b"
 
 
 class CancelledFromThe(threading.Event):
@@ -403,15 +409,17 @@ class CancelledFromThe(threading.Event):
 
 
 @pytest.mark.parametrize("look", [1, 2, 3])
-def test_a_cancelled_edit_leaves_the_file_as_it_was(desk: Desk, look: int) -> None:
+def test_a_cancelled_edit_leaves_the_file_as_it_was(target: EditedFile, look: int) -> None:
     stop = CancelledFromThe(look)
-    outcome = desk.put("a").tool.execute({"path": "f", "oldText": "a", "newText": "b"}, Context(cancel=stop))
+    outcome = target.put("a").tool.execute(
+        {"path": "f", "oldText": "a", "newText": "b"}, Context(cancel=stop)
+    )
     assert stop.left == 0
     assert "aborted" in outcome.text
-    assert desk.bytes == b"a"
+    assert target.bytes == b"a"
 
 
-def test_the_journal_hears_of_a_change_that_will_be_made_and_of_no_other(desk: Desk) -> None:
+def test_the_journal_hears_of_a_change_that_will_be_made_and_of_no_other(target: EditedFile) -> None:
     class Journal:
         def __init__(self) -> None:
             self.before: list[bytes] = []
@@ -420,25 +428,25 @@ def test_the_journal_hears_of_a_change_that_will_be_made_and_of_no_other(desk: D
             self.before.append(Path(path).read_bytes())
 
     journal = Journal()
-    desk.put("a")
+    target.put("a")
     for old in ("none", "a"):
-        desk.tool.execute({"path": "f", "oldText": old, "newText": "b"}, Context(journal=journal))
+        target.tool.execute({"path": "f", "oldText": old, "newText": "b"}, Context(journal=journal))
     assert journal.before == [b"a"]
 
 
-def test_edits_at_the_same_time_lose_nothing_however_the_path_is_spelled(desk: Desk) -> None:
+def test_edits_at_the_same_time_lose_nothing_whatever_path_is_used(target: EditedFile) -> None:
     """E21"""
-    (desk.folder / "link").symlink_to("f")
-    (desk.folder / "sub").mkdir()
-    spellings = ("f", "link", "sub/../f", str(desk.path))
+    (target.folder / "link").symlink_to("f")
+    (target.folder / "sub").mkdir()
+    spellings = ("f", "link", "sub/../f", str(target.path))
     content = "\n".join(f"<{n}>" for n in range(1, 101))
     for run in range(200):
-        desk.put(content)
+        target.put(content)
         barrier = threading.Barrier(2)
 
         def edit(number: int, path: str, barrier: threading.Barrier = barrier) -> None:
             barrier.wait(10)
-            desk.tool(path=path, oldText=f"<{number}>", newText=f"NEW{number}")
+            target.tool(path=path, oldText=f"<{number}>", newText=f"NEW{number}")
 
         threads = [
             threading.Thread(target=edit, args=(50, spellings[run % 4])),
@@ -448,15 +456,15 @@ def test_edits_at_the_same_time_lose_nothing_however_the_path_is_spelled(desk: D
             thread.start()
         for thread in threads:
             thread.join()
-        assert desk.path.read_text() == content.replace("<50>", "NEW50").replace("<75>", "NEW75")
+        assert target.path.read_text() == content.replace("<50>", "NEW50").replace("<75>", "NEW75")
 
 
-def test_a_forgiving_edit_of_a_large_file_takes_memory_in_proportion(desk: Desk) -> None:
+def test_a_forgiving_edit_of_a_large_file_takes_memory_in_proportion(target: EditedFile) -> None:
     content = "".join(f"line {n} \u201cq\u201d of a large file   \n" for n in range(60_000))
-    desk.put(content)
+    target.put(content)
     tracemalloc.start()
     try:
-        outcome = desk.edit('line 30000 "q" of a large file\nline 30001', "X")
+        outcome = target.edit('line 30000 "q" of a large file\nline 30001', "X")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -489,7 +497,7 @@ def test_the_error_of_a_writing_delegate_is_told(tmp_path: Path) -> None:
     assert "the editor is closed" in tool(path="f", oldText="a", newText="b").text
 
 
-def test_a_model_is_told_the_rules() -> None:
+def test_the_description_has_the_rules() -> None:
     tool = edit_tool()
     for word in ("exactly once", "overlap", "all are applied or none", "write"):
         assert word in tool.description

@@ -333,7 +333,7 @@ def test_a_known_hash_is_answered_in_one_line(tmp_path: Path, read: Any) -> None
     assert result.meta is None
 
 
-def test_a_changed_file_or_another_spelling_of_the_hash_shows_the_file(tmp_path: Path, read: Any) -> None:
+def test_a_changed_file_or_another_hash_shows_the_file(tmp_path: Path, read: Any) -> None:
     write(tmp_path, "abc")
     digest = read(path="f").meta["hash"]
     assert read(path="f", if_hash=digest.upper()).text == "abc"
@@ -490,7 +490,7 @@ def test_a_delegate_is_not_asked_for_images(tmp_path: Path) -> None:
     assert has_image(read_tool(tmp_path, reader=reader)(path=write(tmp_path, png(5, 5))))
 
 
-def test_the_error_of_a_delegate_is_told_with_the_path(tmp_path: Path) -> None:
+def test_the_error_of_a_delegate_is_shown_with_the_path(tmp_path: Path) -> None:
     def reader(context: Any, path: str) -> str:
         raise RuntimeError("the editor is closed")
 
@@ -499,7 +499,7 @@ def test_the_error_of_a_delegate_is_told_with_the_path(tmp_path: Path) -> None:
     assert "f: the editor is closed" in result.text
 
 
-def test_a_model_is_told_what_it_can_do() -> None:
+def test_the_description_says_what_the_tool_can_do() -> None:
     tool = read_tool()
     for word in ("png", "2000 lines", "50KB", "offset", "sed", "if_hash"):
         assert word in tool.description

@@ -239,7 +239,7 @@ def test_a_delegate_gets_the_absolute_path_and_the_content(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []
 
 
-def test_the_error_of_a_delegate_is_told_with_the_path(tmp_path: Path) -> None:
+def test_the_error_of_a_delegate_is_shown_with_the_path(tmp_path: Path) -> None:
     def writer(context: Any, path: str, content: str) -> None:
         raise RuntimeError("the editor is closed")
 

@@ -76,7 +76,7 @@ def test_a_nul_is_shown_as_its_picture() -> None:
         (b"PK\x03\x04zip", True),
     ],
 )
-def test_binary_is_told_from_text(data: bytes, binary: bool) -> None:
+def test_binary_is_distinguished_from_text(data: bytes, binary: bool) -> None:
     assert looks_binary(data) is binary
 
 

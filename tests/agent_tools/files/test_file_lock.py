@@ -16,7 +16,7 @@ from agent_tools.files.file_lock import lock_for
 from agent_tools.tool import ToolFailure
 
 
-def test_one_lock_serves_every_spelling_of_a_path(tmp_path: Path) -> None:
+def test_one_lock_serves_all_paths_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "real").touch()
     (tmp_path / "link").symlink_to("real")

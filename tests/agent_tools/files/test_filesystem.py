@@ -135,7 +135,7 @@ def test_an_image_is_not_written_outside(root: Path) -> None:
     assert (root / "new/b.png").exists()
 
 
-def test_nothing_is_told_of_the_names_outside(root: Path) -> None:
+def test_no_name_outside_is_shown(root: Path) -> None:
     tools = confined(root)
     there = tools["read"](path="../outside/secret.txt").text
     for absent in ("../outside/secret2.txt", "../outside/none/secret.txt"):

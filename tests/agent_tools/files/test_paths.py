@@ -98,7 +98,7 @@ def test_an_existing_file_is_taken_as_it_is(tmp_path: Path) -> None:
     assert resolve("x", tmp_path) == str(tmp_path / "x")
 
 
-def test_an_existing_file_is_preferred_to_its_other_spellings(tmp_path: Path) -> None:
+def test_an_existing_file_is_preferred_to_its_variants(tmp_path: Path) -> None:
     for name in ("it's", "it\u2019s"):
         (tmp_path / name).touch()
         assert resolve(name, tmp_path) == str(tmp_path / name)
@@ -124,12 +124,12 @@ CURLY = "Capture d\u2019\u00e9cran.txt"
         (unicodedata.normalize("NFD", CURLY), "Capture d'\u00e9cran.txt"),
     ],
 )
-def test_reading_finds_the_spelling_on_disk(tmp_path: Path, on_disk: str, asked: str) -> None:
+def test_the_name_on_disk_is_found(tmp_path: Path, on_disk: str, asked: str) -> None:
     (tmp_path / on_disk).touch()
     assert resolve(asked, tmp_path) == str(tmp_path / on_disk)
 
 
-def test_only_the_name_is_respelled_when_its_folder_is_right(tmp_path: Path) -> None:
+def test_only_the_name_varies_when_its_folder_is_right(tmp_path: Path) -> None:
     folder = tmp_path / "it's caf\u00e9"
     folder.mkdir()
     (folder / "it\u2019s.txt").touch()

@@ -121,7 +121,7 @@ def answers(folder: Path, calls: list[dict[str, Any]], engine: str) -> list[Resu
         return [tool.execute(call) for call in calls]
 
 
-def test_both_engines_give_the_same_answer_over_a_nasty_tree(tree: Path) -> None:
+def test_both_engines_give_the_same_result_in_a_difficult_tree(tree: Path) -> None:
     ours, theirs = answers(tree, CALLS, "python"), answers(tree, CALLS, "ripgrep")
     for call, one, other in zip(CALLS, ours, theirs, strict=True):
         assert one == other, call
@@ -129,7 +129,7 @@ def test_both_engines_give_the_same_answer_over_a_nasty_tree(tree: Path) -> None
         assert one.text
 
 
-def test_the_answer_over_the_nasty_tree_is_the_right_one(tree: Path) -> None:
+def test_the_result_in_the_difficult_tree_is_right(tree: Path) -> None:
     (result,) = answers(tree, [{"pattern": "^needle$", "glob": "!*.txt"}], "python")
     assert result.text.split("\n") == [
         *(

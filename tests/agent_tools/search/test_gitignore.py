@@ -154,7 +154,7 @@ NASTY_NAMES = [
 ]
 
 
-def test_a_nasty_tree_holds_just_the_files_that_git_sees(tmp_path: Path) -> None:
+def test_the_walk_of_a_difficult_tree_gives_the_files_that_git_sees(tmp_path: Path) -> None:
     git = shutil.which("git")
     if git is None:
         require_or_skip("git is not installed")
