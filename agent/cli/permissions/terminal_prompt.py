@@ -16,6 +16,8 @@ from agent.cli.permissions.question_text import Row, escape_hidden, excerpt, que
 
 # More rows than this are shown only on request, and before it nothing is allowed.
 _MAX_ROWS = 400
+# A longer text of the rules that "always" stores is not repeated below the command.
+_MAX_RULES_LENGTH = 100
 # Seconds after which a wait for input notices an abort.
 _POLL_SECONDS = 0.05
 
@@ -104,7 +106,10 @@ def parse_answer(question: Question, text: str) -> Answer | None:
 
 def choices(question: Question) -> str:
     """The possible answers, in one line."""
-    always = f" · always ({', '.join(question.rules)})" if question.rules else ""
+    rules = ", ".join(question.rules)
+    if len(rules) > _MAX_RULES_LENGTH or not rules.isprintable():
+        rules = "exactly this"
+    always = f" · always ({rules})" if rules else ""
     return f"yes · no{always} · or say what to do instead"
 
 

@@ -28,6 +28,12 @@ def test_answers_are_whole_words(rules: tuple[str, ...]) -> None:
     assert ("always" in choices(question)) == bool(rules)
 
 
+@pytest.mark.parametrize("rule", ["bash(" + "make; " * 50 + "make)", "bash(a\nb)", "bash(echo '\u200b')"])
+def test_a_long_or_unprintable_rule_is_not_repeated_below_its_command(rule: str) -> None:
+    question = Question("c", "bash", {}, "", "make", "", (rule,), CancelToken())
+    assert choices(question) == "yes · no · always (exactly this) · or say what to do instead"
+
+
 def _at_a_terminal(url: str, project: Path, **more: str) -> pexpect.spawn:
     command = arguments(url, "--approve", "ask", "--cwd", str(project), "-p", "x")
     env = environment(XDG_CONFIG_HOME=str(project / "config"), TERM="xterm", **more)
