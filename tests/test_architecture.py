@@ -144,7 +144,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])), pytrace=False)
 
 
-@pytest.mark.xfail(reason="being mended", strict=False)
 def test_the_loop_takes_nothing_from_the_system_and_starts_no_thread() -> None:
     wrong = [
         found
