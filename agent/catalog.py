@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 
 from agent.errors import ConfigurationError, ToolError
 from agent.hook_types import RunInfo, TurnUpdate
+from agent.json_values import JsonMapping, JsonObject
 from agent.tools import ToolLike, ToolResult, ToolSet
 
 logger = logging.getLogger("agent")
@@ -206,7 +207,7 @@ class ToolSearch:
         if name in snapshot.names():
             raise ConfigurationError(f"the snapshot has a tool {name!r}; give the search another name")
         self.name = name
-        self.parameters: dict[str, Any] = _search_parameters()
+        self.parameters: JsonObject = _search_parameters()
         self._snapshot = snapshot
         self._limit = limit
         self._deferred = {item.name: item for item in snapshot.items if item.source in deferred}
@@ -234,7 +235,7 @@ class ToolSearch:
         at_once = [item.tool for item in self._snapshot.items if item.name not in self._deferred]
         return [*at_once, self] if self.enabled else at_once
 
-    def execute(self, arguments: Mapping[str, Any], context: Any = None) -> ToolResult:
+    def execute(self, arguments: JsonMapping, context: Any = None) -> ToolResult:
         """Search, and select what was found for the run's next turn."""
         query = arguments.get("query", "")
         if not isinstance(query, str):
@@ -299,7 +300,7 @@ class ToolSearch:
             return False
 
 
-def _search_parameters() -> dict[str, Any]:
+def _search_parameters() -> JsonObject:
     return {
         "type": "object",
         "properties": {
@@ -314,7 +315,7 @@ def _search_parameters() -> dict[str, Any]:
     }
 
 
-def _report(matches: Sequence[CatalogItem], activated: Sequence[str]) -> dict[str, Any]:
+def _report(matches: Sequence[CatalogItem], activated: Sequence[str]) -> JsonObject:
     hint = "Call the activated tools from your next turn on." if activated else "Try other or fewer words."
     return {
         "matches": [

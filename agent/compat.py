@@ -21,6 +21,7 @@ from agent.cancel import CancelToken
 from agent.errors import ConfigurationError, RunError
 from agent.events import Event, ToolExecutionEnd
 from agent.hooks import Hooks, ToolCallInfo, ToolDecision
+from agent.json_values import JsonMapping, JsonObject
 from agent.limits import Limits
 from agent.loop.config import LoopConfig
 from agent.loop.history import History
@@ -48,7 +49,7 @@ LLM = Callable[[AgentContext, StreamOptions], Iterator[StreamEvent]]
 """A stream function with its model bound."""
 
 BeforeToolCall = Callable[[ToolCall], tuple[bool, str] | None]
-AfterToolCall = Callable[[ToolCall, dict[str, Any]], Mapping[str, Any] | None]
+AfterToolCall = Callable[[ToolCall, JsonObject], JsonMapping | None]
 Messages = Sequence[Message | Mapping[str, str]]
 
 DEFAULT_MAX_LOOP = 5
@@ -155,7 +156,7 @@ class ToolExecutor:
         return ToolDecision.deny(reason) if blocked else None
 
     def _beside_others(self, item: Any) -> AgentTool:
-        def execute(arguments: dict[str, Any], context: Any) -> ToolResult:
+        def execute(arguments: JsonObject, context: Any) -> ToolResult:
             value = item.execute(arguments, context)
             if self._after is not None:
                 value = value if isinstance(value, Mapping) else _as_mapping(to_result(value))
@@ -180,7 +181,7 @@ def _in_call_order(calls: Sequence[ToolCall], events: list[Event]) -> list[ToolE
     return ordered
 
 
-def _as_mapping(result: ToolResult) -> dict[str, Any]:
+def _as_mapping(result: ToolResult) -> JsonObject:
     content = [
         {"type": "text", "text": block.text}
         if isinstance(block, TextContent)
@@ -190,7 +191,7 @@ def _as_mapping(result: ToolResult) -> dict[str, Any]:
     return {"content": content, "isError": result.is_error, "terminate": result.terminate}
 
 
-def _from_mapping(value: Mapping[str, Any]) -> ToolResult:
+def _from_mapping(value: JsonMapping) -> ToolResult:
     content = value.get("content")
     blocks: Any = content if isinstance(content, (list, tuple)) else None
     is_error, ends = value.get("isError") is True, value.get("terminate") is True
@@ -371,7 +372,7 @@ _TOOLS_PROMPT = (
 
 def build_system_message(
     tools: Iterable[Any], sys_prompt: str = "", tools_prompt: str = ""
-) -> tuple[str, list[dict[str, Any]]]:
+) -> tuple[str, list[JsonObject]]:
     """The system prompt for these tools, and their definitions; an empty prompt stands for one of ours."""
     definitions = [
         _definition(item.name, item.description, item.parameters) for item in (_as_tool(t) for t in tools)
@@ -380,7 +381,7 @@ def build_system_message(
     return (f"{text}\n{tools_prompt or _TOOLS_PROMPT}" if definitions else text), definitions
 
 
-def convert_mcp_tools(descriptors: Iterable[Any]) -> list[dict[str, Any]]:
+def convert_mcp_tools(descriptors: Iterable[Any]) -> list[JsonObject]:
     """Definitions of tools that an MCP server lists, as mappings or objects."""
     definitions = []
     for item in descriptors or ():
@@ -390,7 +391,7 @@ def convert_mcp_tools(descriptors: Iterable[Any]) -> list[dict[str, Any]]:
     return definitions
 
 
-def _definition(name: str, description: str, parameters: Any) -> dict[str, Any]:
+def _definition(name: str, description: str, parameters: Any) -> JsonObject:
     return {
         "type": "function",
         "function": {"name": name, "description": description, "parameters": dict(parameters)},
@@ -404,7 +405,7 @@ def _as_tool(item: Any) -> Any:
     function = item.get("function") or item
     schema = function.get("parameters") or {"type": "object", "properties": {}}
 
-    def not_here(arguments: dict[str, Any], context: Any) -> ToolResult:
+    def not_here(arguments: JsonObject, context: Any) -> ToolResult:
         raise NotImplementedError("a definition is run by the ToolExecutor that has a tool of its name")
 
     return AgentTool(function["name"], function.get("description") or "", dict(schema), not_here)

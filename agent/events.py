@@ -9,11 +9,11 @@ made per delta.
 from __future__ import annotations
 
 import time as _time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from agent.json_values import json_value
+from agent.json_values import JsonMapping, JsonObject, json_value
 from agent.messages import (
     Message,
     ToolCall,
@@ -129,7 +129,7 @@ class ToolExecutionStart(Event):
 
     tool_call_id: str
     tool_name: str
-    arguments: Mapping[str, Any]
+    arguments: JsonMapping
     display_hint: ToolDisplayHint | None = None
     label: str = ""  # the readable name of the tool
     type: ClassVar[str] = "tool_execution_start"
@@ -141,7 +141,7 @@ class ToolExecutionUpdate(Event):
 
     tool_call_id: str
     tool_name: str
-    arguments: Mapping[str, Any]
+    arguments: JsonMapping
     display_hint: ToolDisplayHint | None
     partial_result: ToolResult
     status_message: str = ""
@@ -230,7 +230,7 @@ class QueueUpdate(Event):
     type: ClassVar[str] = "queue_update"
 
 
-def event_to_json(event: Event) -> dict[str, Any]:
+def event_to_json(event: Event) -> JsonObject:
     """The event as JSON data: `type`, `time`, `run_id` and its own fields in snake_case.
 
     Messages and results have the form of `message_to_json`. A `message_update` holds the stream event alone
@@ -238,23 +238,23 @@ def event_to_json(event: Event) -> dict[str, Any]:
     `json.dumps` can write all of it, and changing it changes no event: details and arguments that JSON can't
     hold are given in the nearest form that it can (see `json_value`).
     """
-    data: dict[str, Any] = {"type": event.type, "time": event.time, "run_id": event.run_id}
+    data: JsonObject = {"type": event.type, "time": event.time, "run_id": event.run_id}
     if event.parent_run_id:
         data["parent_run_id"] = event.parent_run_id
     if event.agent_name:
         data["agent_name"] = event.agent_name
-    own_fields: dict[str, Any] = json_value(_fields_to_json(event))
+    own_fields: JsonObject = json_value(_fields_to_json(event))
     return data | own_fields
 
 
-def _fields_to_json(event: Event) -> dict[str, Any]:
+def _fields_to_json(event: Event) -> JsonObject:
     match event:
         case MessageUpdate():
             return {"stream_event": stream_event_to_json(event.stream_event)}
         case MessageStart() | MessageEnd():
             return {"message": _message(event.message)}
         case AgentEnd():
-            data: dict[str, Any] = {
+            data: JsonObject = {
                 "messages": [_message(m) for m in event.messages],
                 "stop": event.stop,
             }
@@ -303,7 +303,7 @@ def _model_name(model: Model | str) -> str:
     return model if isinstance(model, str) else f"{model.provider}/{model.id}"
 
 
-def _message(message: Message | PartialMessage | None) -> dict[str, Any] | None:
+def _message(message: Message | PartialMessage | None) -> JsonObject | None:
     if message is None:
         return None
     if isinstance(message, PartialMessage):
@@ -311,8 +311,8 @@ def _message(message: Message | PartialMessage | None) -> dict[str, Any] | None:
     return message_to_json(message)
 
 
-def _call_to_json(event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd) -> dict[str, Any]:
-    data: dict[str, Any] = {"tool_call_id": event.tool_call_id, "tool_name": event.tool_name}
+def _call_to_json(event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd) -> JsonObject:
+    data: JsonObject = {"tool_call_id": event.tool_call_id, "tool_name": event.tool_name}
     if event.label and event.label != event.tool_name:
         data["label"] = event.label
     if event.display_hint is not None:
@@ -320,21 +320,21 @@ def _call_to_json(event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutio
     return data
 
 
-def _result(result: ToolResult) -> dict[str, Any]:
+def _result(result: ToolResult) -> JsonObject:
     stored = message_to_json(
         ToolResultMessage("", "", result.content, result.is_error, result.details, result.meta)
     )
-    data: dict[str, Any] = {
+    data: JsonObject = {
         key: stored[key] for key in ("content", "details", "meta", "isError") if key in stored
     }
     return data | {"terminate": True} if result.terminate else data
 
 
-def _hint(hint: Any) -> dict[str, Any]:
+def _hint(hint: Any) -> JsonObject:
     args: Sequence[Any] = hint.title_args
     titles = [
         {key: value for key in ("name", "style", "label") if (value := getattr(arg, key, ""))} for arg in args
     ]
-    data: dict[str, Any] = {"title_args": titles} if titles else {}
+    data: JsonObject = {"title_args": titles} if titles else {}
     data["result_max_lines"] = hint.result_max_lines or 10
     return data | {"use_box": True} if hint.use_box else data

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from agent.cancel import CancelToken
 from agent.errors import ConfigurationError
+from agent.json_values import JsonObject
 from agent.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserBlock
 from agent.models import Model
 from agent.runs import RunMetadata
@@ -28,7 +29,7 @@ class ToolCallInfo:
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     turn: int = 1
     batch_index: int = 0
     batch_size: int = 1
@@ -42,7 +43,7 @@ class ToolResultInfo:
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     turn: int
     batch_index: int
     batch_size: int
@@ -125,20 +126,20 @@ class ToolDecision:
 
     action: Literal["allow", "deny", "pause"]
     reason: str = ""
-    updated_input: dict[str, Any] | None = None
+    updated_input: JsonObject | None = None
 
     @classmethod
-    def allow(cls, updated_input: dict[str, Any] | None = None) -> ToolDecision:
+    def allow(cls, updated_input: JsonObject | None = None) -> ToolDecision:
         """Let the call run."""
         return cls("allow", "", updated_input)
 
     @classmethod
-    def deny(cls, reason: str = "", updated_input: dict[str, Any] | None = None) -> ToolDecision:
+    def deny(cls, reason: str = "", updated_input: JsonObject | None = None) -> ToolDecision:
         """Do not run the call; the model gets the reason as an error result."""
         return cls("deny", reason, updated_input)
 
     @classmethod
-    def pause(cls, updated_input: dict[str, Any] | None = None) -> ToolDecision:
+    def pause(cls, updated_input: JsonObject | None = None) -> ToolDecision:
         """Stop the run before this call: it and those after it are pending until they are resolved.
 
         The calls before it run now. The run ends as `paused`.

@@ -1,9 +1,15 @@
-"""Any value as JSON data, for values that must be written whatever they are: the details of tools."""
+"""JSON data: its types, and the conversion of values that must be written whatever they are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+JsonObject = dict[str, Any]
+"""A JSON object. Its values come from outside: code checks the type of each where it reads it."""
+
+JsonMapping = Mapping[str, Any]
+"""A JSON object that is only read."""
 
 # Values that pydantic refuses (circular, nested too deeply, half a surrogate pair in a key) are converted in
 # parts down to this depth, which is where the details of a tool have their own members.

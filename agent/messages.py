@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from agent.json_values import json_value
+from agent.json_values import JsonMapping, JsonObject, json_value
 from agent.usage import Cost, Usage
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
@@ -40,7 +40,7 @@ class TextContent:
 
     text: str
     signature: str | None = None
-    citations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    citations: tuple[JsonMapping, ...] = field(default=(), hash=False)
     type: ClassVar[str] = "text"
 
 
@@ -69,7 +69,7 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: dict[str, Any] = field(hash=False)
+    arguments: JsonObject = field(hash=False)
     signature: str | None = None
     type: ClassVar[str] = "toolCall"
 
@@ -92,7 +92,7 @@ class Source:
     url: str = ""
 
 
-def source_of(citation: Mapping[str, Any]) -> Source | None:
+def source_of(citation: JsonMapping) -> Source | None:
     """The title and address in a citation of any provider; None when it has neither."""
     for nested in ("url_citation", "web", "retrievedContext", "maps"):
         if isinstance(citation.get(nested), Mapping):
@@ -102,7 +102,7 @@ def source_of(citation: Mapping[str, Any]) -> Source | None:
     return Source(title, url) if title else None
 
 
-def _first_text(data: Mapping[str, Any], *names: str) -> str:
+def _first_text(data: JsonMapping, *names: str) -> str:
     return next((value for name in names if isinstance(value := data.get(name), str) and value), "")
 
 
@@ -339,7 +339,7 @@ _BLOCK_FIELDS: dict[type, tuple[tuple[str, type], ...]] = {
 }
 
 
-def message_to_json(message: Message) -> dict[str, Any]:
+def message_to_json(message: Message) -> JsonObject:
     """The message as JSON data; `details` and `data` in the nearest form (see `json_value`)."""
     match message:
         case UserMessage():
@@ -350,7 +350,7 @@ def message_to_json(message: Message) -> dict[str, Any]:
         case AssistantMessage():
             return _assistant_to_json(message)
         case ToolResultMessage():
-            data: dict[str, Any] = {
+            data: JsonObject = {
                 "role": "toolResult",
                 "toolCallId": message.tool_call_id,
                 "toolName": message.tool_name,
@@ -371,7 +371,7 @@ def message_to_json(message: Message) -> dict[str, Any]:
     raise TypeError(f"not a message: {message!r}")
 
 
-def message_from_json(data: Mapping[str, Any]) -> Message:
+def message_from_json(data: JsonMapping) -> Message:
     """The message of such JSON data.
 
     Unknown blocks are left out; a message of an unknown role comes back as a `CustomMessage` of kind
@@ -405,10 +405,10 @@ def message_from_json(data: Mapping[str, Any]) -> Message:
     return CustomMessage(_field(data, "kind", str, ""), data.get("data"), timestamp)
 
 
-def usage_to_json(usage: Usage) -> dict[str, Any]:
+def usage_to_json(usage: Usage) -> JsonObject:
     """The usage as JSON data."""
     cost = usage.cost
-    data: dict[str, Any] = {
+    data: JsonObject = {
         "input": usage.input,
         "output": usage.output,
         "cacheRead": usage.cache_read,
@@ -439,11 +439,11 @@ def _details(usage: Usage) -> tuple[tuple[str, int], ...]:
     )
 
 
-def usage_from_json(data: Mapping[str, Any]) -> Usage:
+def usage_from_json(data: JsonMapping) -> Usage:
     """The usage of such JSON data; what is missing counts as zero. Raises ValueError for other data."""
     if not isinstance(data, Mapping):
         raise ValueError(f"usage: expected an object, got {data!r:.80}")
-    cost: Mapping[str, Any] = _field(data, "cost", Mapping, {})
+    cost: JsonMapping = _field(data, "cost", Mapping, {})
     return Usage(
         *_numbers(data),
         total_tokens=_field(data, "totalTokens", _NUMBER, 0),
@@ -459,7 +459,7 @@ def usage_from_json(data: Mapping[str, Any]) -> Usage:
     )
 
 
-def _numbers(data: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+def _numbers(data: JsonMapping) -> tuple[Any, Any, Any, Any]:
     """The four kinds of tokens, or what each cost."""
     input, output, read, write = (_field(data, name, _NUMBER, 0) for name in _KINDS)
     return input, output, read, write
@@ -469,8 +469,8 @@ def _joined_text(blocks: Sequence[ContentBlock]) -> str:
     return "".join(block.text for block in blocks if isinstance(block, TextContent))
 
 
-def _assistant_to_json(message: AssistantMessage) -> dict[str, Any]:
-    data: dict[str, Any] = {
+def _assistant_to_json(message: AssistantMessage) -> JsonObject:
+    data: JsonObject = {
         "role": "assistant",
         "content": [block_to_json(block) for block in message.content],
         "api": message.api,
@@ -489,7 +489,7 @@ def _assistant_to_json(message: AssistantMessage) -> dict[str, Any]:
     return data
 
 
-def _assistant_from_json(data: Mapping[str, Any]) -> AssistantMessage:
+def _assistant_from_json(data: JsonMapping) -> AssistantMessage:
     stop_reason = _field(data, "stopReason", str, "stop")
     if stop_reason not in STOP_REASONS:
         raise ValueError(
@@ -509,7 +509,7 @@ def _assistant_from_json(data: Mapping[str, Any]) -> AssistantMessage:
     )
 
 
-def block_to_json(block: ContentBlock) -> dict[str, Any]:
+def block_to_json(block: ContentBlock) -> JsonObject:
     """The block as JSON data; the arguments of a call are passed as they are."""
     match block:
         case TextContent():
@@ -529,7 +529,7 @@ def block_to_json(block: ContentBlock) -> dict[str, Any]:
     raise TypeError(f"not a content block: {block!r}")
 
 
-def _with(data: dict[str, Any], **optional: Any) -> dict[str, Any]:
+def _with(data: JsonObject, **optional: Any) -> JsonObject:
     return data | {key: value for key, value in optional.items() if value is not None}
 
 
@@ -549,7 +549,7 @@ def _blocks_from_json(items: Any, allowed: tuple[str, ...]) -> list[Any]:
     return [block for block in blocks if block is not None]
 
 
-def _block_from_json(data: Mapping[str, Any]) -> ContentBlock | None:
+def _block_from_json(data: JsonMapping) -> ContentBlock | None:
     match data["type"]:
         case "text":
             citations = _field(data, "citations", list, ())
@@ -582,7 +582,7 @@ def _block_from_json(data: Mapping[str, Any]) -> ContentBlock | None:
     return None
 
 
-def _field(data: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
+def _field(data: JsonMapping, name: str, kind: type | tuple[type, ...], default: Any = ...) -> Any:
     """A field of that type; null and a missing one stand for the default, if there is one."""
     value = data.get(name)
     if value is None and default is not ...:

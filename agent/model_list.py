@@ -8,13 +8,15 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from agent.json_values import JsonObject
 
 
 class ModelList(NamedTuple):
     """The entries as JSON objects; `source` names the table they come from, `date` its day (ISO 8601)."""
 
-    entries: tuple[dict[str, Any], ...]
+    entries: tuple[JsonObject, ...]
     source: str
     date: str
 

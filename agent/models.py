@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from agent.errors import ConfigurationError, UnknownModelError
+from agent.json_values import JsonMapping
 from agent.model_list import model_list
 from agent.usage import ModelCost
 
@@ -34,7 +34,7 @@ class Model:
     cost: ModelCost | None = None
     thinking_levels: tuple[str, ...] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    compat: Mapping[str, Any] | None = field(default=None, hash=False)
+    compat: JsonMapping | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         for name in ("input", "thinking_levels"):
@@ -165,7 +165,7 @@ def _unknown(name: str) -> UnknownModelError:
     )
 
 
-def _model(entry: Mapping[str, Any]) -> Model:
+def _model(entry: JsonMapping) -> Model:
     """The model of an entry of the list. Its price may be null, which is unknown and not zero."""
     levels = tuple(entry["levels"])
     price = entry["price"]
@@ -185,6 +185,6 @@ def _model(entry: Mapping[str, Any]) -> Model:
     )
 
 
-def _tiers(entry: Mapping[str, Any]) -> tuple[tuple[int, ModelCost], ...]:
+def _tiers(entry: JsonMapping) -> tuple[tuple[int, ModelCost], ...]:
     """The prices of long prompts, with the tokens above which they count."""
     return tuple((above, ModelCost(*price)) for above, price in entry.get("tiers", ()))

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from agent.json_values import JsonObject
+
 # The grammar of JSON, exactly: a token that is whole here is valid for `json` too. Nothing backtracks, so a
 # long text costs its length. A repeated group is atomic, `(?>(...)*)`, not possessive, `(...)*+`: before
 # Python 3.11.5 a possessive one with a choice in it matches too little.
@@ -32,7 +34,7 @@ _OPEN_STRING = re.compile(
 _CLOSERS = {"{": "}", "[": "]"}
 
 
-def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
+def parse_arguments(text: str) -> tuple[JsonObject, str]:
     """A tool call's arguments and what is wrong with them, empty when nothing is.
 
     Blank text and `null` mean no arguments. Line feeds and tabs inside strings are accepted, and an object
@@ -60,7 +62,7 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
 _MAX_DEPTH = 200
 
 
-def checked_depth(arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def checked_depth(arguments: JsonObject) -> tuple[JsonObject, str]:
     """The arguments, or `{}` and an explanation when they are nested more than 200 levels deep."""
     level: list[Any] = [arguments]
     for _ in range(_MAX_DEPTH):
@@ -85,7 +87,7 @@ def _unwrapped(text: str) -> Any:
         return text
 
 
-def parse_partial_object(text: str) -> dict[str, Any]:
+def parse_partial_object(text: str) -> JsonObject:
     """The members of an unfinished JSON object that are certain so far; never raises, never grows smaller.
 
     An unfinished string value is kept up to its last whole character; an unfinished number, literal or key is

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.errors import ConfigurationError, SubagentPausedError, ToolError
+from agent.json_values import JsonObject
 from agent.messages import usage_to_json
 from agent.runs import RunResult, depth
 from agent.tools import AgentTool, ToolContext, ToolResult
@@ -51,7 +52,7 @@ def as_tool(
             f"max_depth must be a whole number of at least 1, or None, not {max_depth!r}"
         )
 
-    def execute(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    def execute(arguments: JsonObject, context: ToolContext) -> ToolResult:
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
             raise ToolError("prompt must be a text that describes the task")

@@ -19,6 +19,7 @@ from agent.errors import (
     error_text,
     typed_error_text,
 )
+from agent.json_values import JsonMapping, JsonObject
 from agent.messages import (
     AssistantMessage,
     CustomMessage,
@@ -61,7 +62,7 @@ class Transcript:
     def __post_init__(self) -> None:
         object.__setattr__(self, "messages", tuple(self.messages))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """`{"messages": [...], "usage": {...}}`, as JSON data."""
         return {
             "messages": [message_to_json(message) for message in self.messages],
@@ -69,7 +70,7 @@ class Transcript:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Transcript:
+    def from_json(cls, data: JsonMapping) -> Transcript:
         """The transcript of such JSON data.
 
         Raises ValueError for anything else, also for a message of an unknown role: a conversation is

@@ -17,10 +17,21 @@ import importlib
 import inspect
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, Optional, Union
 
-from agent_tools.tool import AnyTool, Block, CallContext, Context, ImageBlock, Result, TextBlock, ToolFailure
+from agent_tools.tool import (
+    AnyTool,
+    Block,
+    CallContext,
+    Context,
+    ImageBlock,
+    JsonMapping,
+    JsonObject,
+    Result,
+    TextBlock,
+    ToolFailure,
+)
 
 
 def as_functions(tools: Iterable[AnyTool], *, raise_errors: bool = False) -> list[Callable[..., Any]]:
@@ -139,7 +150,7 @@ def require(module: str, install: str) -> Any:
         raise ImportError(f"{module.partition('.')[0]} is not installed: pip install '{install}'") from error
 
 
-def run_tool(tool: AnyTool, arguments: Mapping[str, Any] | str, context: CallContext) -> Result:
+def run_tool(tool: AnyTool, arguments: JsonMapping | str, context: CallContext) -> Result:
     """Call a tool on this thread and return its outcome as a `Result`, whatever it returns or raises."""
     try:
         given = json.loads(arguments or "{}", strict=False) if isinstance(arguments, str) else arguments
@@ -164,7 +175,7 @@ def _as_result(returned: Any) -> Result:
 
 async def call_tool(
     tool: AnyTool,
-    arguments: Mapping[str, Any] | str,
+    arguments: JsonMapping | str,
     tool_call_id: str = "",
     on_update: Callable[[Result], object] | None = None,
 ) -> Result:
@@ -249,7 +260,7 @@ def _as_function(tool: AnyTool, raise_errors: bool) -> Callable[..., Any]:
     return function
 
 
-def _signature(schema: Mapping[str, Any]) -> inspect.Signature:
+def _signature(schema: JsonMapping) -> inspect.Signature:
     required = set(schema.get("required", ()))
     properties = sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
     return inspect.Signature(
@@ -271,7 +282,7 @@ def _signature(schema: Mapping[str, Any]) -> inspect.Signature:
 _PLAIN = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 
 
-def _annotation(schema: Mapping[str, Any]) -> Any:
+def _annotation(schema: JsonMapping) -> Any:
     """The Python type that a JSON Schema describes."""
     if choices := schema.get("enum"):
         return Literal[tuple(choices)]
@@ -281,7 +292,7 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     if kind == "array":
         return list[_annotation(schema.get("items", {}))]  # type: ignore[misc]
     if kind == "object":
-        return dict[str, Any]
+        return JsonObject
     return _PLAIN.get(kind, Any) if isinstance(kind, str) else Any
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from agent_tools.edit import Reader, prepare_edit
 from agent_tools.editing.replacement import EditArguments
 from agent_tools.files.filesystem import filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
-from agent_tools.tool import CallContext, DisplayHint, Result, TitleArg, Tool
+from agent_tools.tool import CallContext, DisplayHint, JsonObject, Result, TitleArg, Tool
 from agent_tools.truncate import cut_line, format_size, keep_head
 
 _ROW_LENGTH = 2000  # characters, so that a minified file does not fill the result with one row
@@ -33,7 +32,7 @@ def editdiff_tool(
         path = target(arguments)
         edited = prepare_edit(arguments, path, context, reader, filesystem)
         diff = edited.diff()
-        details: dict[str, Any] = {"diff": diff.text, "firstChangedLine": diff.first_changed_line}
+        details: JsonObject = {"diff": diff.text, "firstChangedLine": diff.first_changed_line}
         rows = "\n".join([cut_line(row, _ROW_LENGTH) for row in diff.text.split("\n")])
         shown = keep_head(rows)
         if not shown.truncated:

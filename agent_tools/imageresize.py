@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Collection
-from typing import Any
 
 from pydantic import Field
 
@@ -29,6 +28,7 @@ from agent_tools.tool import (
     CallContext,
     DisplayHint,
     ImageBlock,
+    JsonObject,
     PathUse,
     Result,
     TextBlock,
@@ -169,7 +169,7 @@ def _measures(image: ResizedImage) -> str:
     return f"{image.mime_type}, {size}, {format_size(len(image.data))}"
 
 
-def _details(image: ResizedImage) -> dict[str, Any]:
+def _details(image: ResizedImage) -> JsonObject:
     return {
         "mimeType": image.mime_type,
         "originalWidth": image.original_width,

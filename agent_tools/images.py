@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent_tools.tool import ToolFailure
+from agent_tools.tool import JsonObject, ToolFailure
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
@@ -197,7 +197,7 @@ def _open(data: bytes, mime: str) -> ImageFile.ImageFile:
 
     if mime == "image/webp":
         _check_size(*_webp_size(data))  # its decoder allocates the canvas when it is made
-    readers: dict[str, Any] = {
+    readers: JsonObject = {
         "image/png": PngImagePlugin.PngImageFile,
         "image/jpeg": JpegImagePlugin.JpegImageFile,
         "image/gif": GifImagePlugin.GifImageFile,

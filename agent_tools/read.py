@@ -22,6 +22,7 @@ from agent_tools.tool import (
     CallContext,
     DisplayHint,
     ImageBlock,
+    JsonObject,
     Result,
     TextBlock,
     TitleArg,
@@ -146,8 +147,8 @@ def _text(arguments: ReadArguments, path: str, blocks: Iterator[bytes]) -> Resul
     return Result(_shown(window, arguments.limit, path, is_part), details or None, meta)
 
 
-def _details(window: Window, is_part: bool) -> dict[str, Any]:
-    details: dict[str, Any] = {} if is_part else {"hash": window.hash}
+def _details(window: Window, is_part: bool) -> JsonObject:
+    details: JsonObject = {} if is_part else {"hash": window.hash}
     if window.encoding != "utf-8":
         details["encoding"] = window.encoding
     if window.shown.truncated:

@@ -24,6 +24,13 @@ logger = logging.getLogger("agent_tools")
 _FAILURE_START, _FAILURE_END = 8_000, 2_000
 
 
+JsonObject = dict[str, Any]
+"""A JSON object. Its values come from outside: code checks the type of each where it reads it."""
+
+JsonMapping = Mapping[str, Any]
+"""A JSON object that is only read."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextBlock:
     """Text in a result."""

@@ -6,7 +6,9 @@ Lines end at line feeds; a line feed at the very end of a text starts no further
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
+
+from agent_tools.tool import JsonObject
 
 MAX_LINES = 2000  # about as many as a model can use in one result
 MAX_BYTES = 50 * 1024  # about 12,000 tokens
@@ -35,7 +37,7 @@ class Truncation:
     max_lines: int = MAX_LINES
     max_bytes: int = MAX_BYTES
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """Everything but the content, as plain data for `details`; keys are in camelCase."""
         fields = asdict(replace(self, content=""))
         del fields["content"]

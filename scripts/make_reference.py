@@ -28,6 +28,10 @@ _OPERATORS = ("__call__", "__iter__", "__len__", "__contains__", "__getitem__", 
 _WIDTH = 100
 
 
+# Aliases of the code that a reader of the reference would have to look up.
+_ALIASES = {"JsonObject": "dict[str, Any]", "JsonMapping": "Mapping[str, Any]"}
+
+
 def page(package_name: str) -> str:
     """The page of a package, as Markdown."""
     package = importlib.import_module(package_name)
@@ -45,7 +49,10 @@ def page(package_name: str) -> str:
         sections += [f"## {home}", inspect.cleandoc(module.__doc__ or "").partition("\n\n")[0]]
         for name in sorted(homes[home], key=_place_in(home).index):
             sections += _entry(module, name, getattr(package, name))
-    return "\n\n".join(section for section in sections if section) + "\n"
+    text = "\n\n".join(section for section in sections if section) + "\n"
+    for alias, meaning in _ALIASES.items():
+        text = text.replace(alias, meaning)
+    return text
 
 
 def files() -> dict[Path, str]:

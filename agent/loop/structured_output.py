@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from agent.errors import AgentError, ConfigurationError, ToolError
 from agent.hook_types import Candidate, CandidateInfo, RequestUpdate, RunInfo, TurnUpdate
 from agent.hooks import Hooks
+from agent.json_values import JsonObject
 from agent.models import Model
 from agent.stream import AgentContext, StreamOptions
 from agent.tools import AgentTool, ToolResult
@@ -89,7 +90,7 @@ class TypedOutput:
             options = replace(options, tool_choice=options.tool_choice or name)
         return _hinted(context, hint), options
 
-    def _take(self, arguments: dict[str, Any], context: Any) -> ToolResult:
+    def _take(self, arguments: JsonObject, context: Any) -> ToolResult:
         try:
             self._set(json.dumps(arguments["value"] if self._wrapped else arguments))
         except KeyError:
@@ -146,7 +147,7 @@ def _hinted(context: AgentContext, hint: str) -> AgentContext:
     return replace(context, system_prompt="\n\n".join(filter(None, (context.system_prompt, hint))))
 
 
-def _described(output_type: Any) -> tuple[TypeAdapter[Any], bool, dict[str, Any]]:
+def _described(output_type: Any) -> tuple[TypeAdapter[Any], bool, JsonObject]:
     """The adapter of the type, whether its values are wrapped in an object, and the schema."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(output_type)

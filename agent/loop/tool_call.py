@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 from agent.cancel import CancelToken
 from agent.errors import ToolError, contain, error_text, typed_error_text
 from agent.hooks import Hooks, ToolCallInfo, ToolResultInfo
+from agent.json_values import JsonObject
 from agent.limits import Limits
 from agent.messages import AssistantMessage, ToolCall, ToolResultMessage
 from agent.runs import RunMetadata
@@ -61,7 +62,7 @@ class PreparedCall:
     """A call as it will run, or with the result that settles it without running."""
 
     call: ToolCall
-    arguments: dict[str, Any]
+    arguments: JsonObject
     index: int
     tool: Any = None
     refusal: ToolResult | None = None

@@ -9,12 +9,13 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from agent.errors import ConfigurationError
+from agent.json_values import JsonMapping, JsonObject
 
 Flags = TypeVar("Flags")
 
 
 def with_overrides(
-    detected: Flags, compat: Mapping[str, Any] | None, api: str, choices: Mapping[str, tuple[str, ...]]
+    detected: Flags, compat: JsonMapping | None, api: str, choices: Mapping[str, tuple[str, ...]]
 ) -> Flags:
     """The detected flags (a dataclass), replaced by those of `compat`, which are in snake_case or camelCase.
 
@@ -25,7 +26,7 @@ def with_overrides(
         return detected
     known: Any = detected
     names = [flag.name for flag in fields(known)]
-    given: dict[str, Any] = {}
+    given: JsonObject = {}
     for written, value in compat.items():
         name = _snake_case(written)
         if name not in names:

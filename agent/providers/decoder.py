@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
+from agent.json_values import JsonObject
 from agent.partial_json import parse_arguments
 from agent.providers.http.failure import ProviderError
 from agent.providers.json_fields import as_text
@@ -73,7 +74,7 @@ class OpenCall:
         self.has_made_up_id = False
         self.name = name
         self.pieces: list[str] = []  # of the JSON text of its arguments
-        self.whole: dict[str, Any] | None = None  # its arguments, where the server sent them so
+        self.whole: JsonObject | None = None  # its arguments, where the server sent them so
         self._parsed_pieces = -1
         self._parsed: Any = None
 
@@ -133,7 +134,7 @@ class Decoder(ABC):
         self._had_stop = False
         self._is_stop_new = False
         self._continued = False  # content came after the latest stop reason
-        self._usage: dict[str, Any] | None = None
+        self._usage: JsonObject | None = None
         self._next_index = 0
         self._half: TextDelta | ThinkingDelta | ToolCallDelta | None = None  # the first of a surrogate pair
         self._calls_by_id: dict[str, OpenCall] = {}  # by the id on the wire
@@ -143,7 +144,7 @@ class Decoder(ABC):
         self.open_index = -1
         self.open_signature: str | None = None
         self._latest_text = -1  # the index of the text block opened last
-        self.citations: list[dict[str, Any]] = []  # of the open text, or of the latest when none is open
+        self.citations: list[JsonObject] = []  # of the open text, or of the latest when none is open
         self._sent_citations = 0  # how many of them an event contained
 
         self.set_up()
@@ -155,11 +156,11 @@ class Decoder(ABC):
         """Set the format's own attributes; called once, by the constructor."""
 
     @abstractmethod
-    def feed(self, event: dict[str, Any]) -> Iterable[StreamEvent]:
+    def feed(self, event: JsonObject) -> Iterable[StreamEvent]:
         """Take in one event of the server; returns the stream events that it means."""
 
     @abstractmethod
-    def usage_of(self, raw: dict[str, Any]) -> Usage:
+    def usage_of(self, raw: JsonObject) -> Usage:
         """The tokens in the format's usage object."""
 
     @abstractmethod
@@ -168,7 +169,7 @@ class Decoder(ABC):
 
     @classmethod
     @abstractmethod
-    def opening_error(cls, event: dict[str, Any]) -> str | None:
+    def opening_error(cls, event: JsonObject) -> str | None:
         """The error in an event at the start of a stream, "" for one without content yet, else None."""
 
     def close_blocks(self, events: list[StreamEvent], whole: bool) -> None:
@@ -428,7 +429,7 @@ class Decoder(ABC):
         self,
         call: OpenCall,
         events: list[StreamEvent],
-        arguments: dict[str, Any] | None = None,
+        arguments: JsonObject | None = None,
         signature: str | None = None,
     ) -> None:
         """End the block of a call; `arguments`, when given, replace those of the pieces."""
@@ -459,7 +460,7 @@ def _parse_odd(payload: str | bytes) -> Any:
         return None
 
 
-def _merged(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _merged(known: JsonObject, given: JsonObject) -> JsonObject:
     merged = dict(known)
     for name, value in given.items():
         old = known.get(name)

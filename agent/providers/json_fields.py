@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent.json_values import JsonObject
 from agent.providers.history_transform import to_json_text
 
 _COUNT_LIMIT = 10**12
@@ -15,7 +16,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def as_object(value: Any) -> dict[str, Any]:
+def as_object(value: Any) -> JsonObject:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
@@ -25,7 +26,7 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def first_object(value: Any) -> dict[str, Any]:
+def first_object(value: Any) -> JsonObject:
     """The first item of a list if it is an object, else an empty one."""
     item = value[0] if type(value) is list and value else None
     return item if type(item) is dict else {}
@@ -52,7 +53,7 @@ def as_dollars(value: Any) -> float:
     return float(value) if 0 < value < _DOLLAR_LIMIT else 0.0
 
 
-def error_text(event: dict[str, Any]) -> str:
+def error_text(event: JsonObject) -> str:
     """The text of the error in an event; empty if it holds none.
 
     Contains the error's code and type, so that `agent.retry.classify_error` recognises its kind.

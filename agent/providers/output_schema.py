@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from agent.json_values import JsonMapping, JsonObject
+
 OUTPUT_NAME = "final_answer"  # a label; OpenAI's formats want one
 
 # Models of OpenAI that answer 400 to a schema: those before GPT-4o of August 2024, the first of o1, and `pro`
@@ -49,7 +51,7 @@ def openai_supports_schemas(id: str) -> bool:
     return not _NO_SCHEMAS.match(id)
 
 
-def restrict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def restrict_schema(schema: JsonMapping) -> JsonObject | None:
     """The schema in the part of JSON Schema that Gemini and Claude compile; None if that is impossible.
 
     Every object is closed. Not supported: recursion, objects with any keys, tuples, values of any type.
@@ -68,7 +70,7 @@ class _Unsupported(Exception):
     """A part of the schema that the servers do not support."""
 
 
-def _restricted(node: Any, counts: list[int]) -> dict[str, Any]:
+def _restricted(node: Any, counts: list[int]) -> JsonObject:
     if not isinstance(node, Mapping) or node.keys() - _STRUCTURE - _CONSTRAINTS - _REWRITTEN:
         raise _Unsupported
     restricted = _structure(node, counts)
@@ -83,10 +85,8 @@ def _restricted(node: Any, counts: list[int]) -> dict[str, Any]:
     return restricted | ({"description": text} if text else {})
 
 
-def _structure(node: Mapping[str, Any], counts: list[int]) -> dict[str, Any]:
-    restricted: dict[str, Any] = {
-        key: node[key] for key in ("type", "enum", "$ref", "required") if key in node
-    }
+def _structure(node: JsonMapping, counts: list[int]) -> JsonObject:
+    restricted: JsonObject = {key: node[key] for key in ("type", "enum", "$ref", "required") if key in node}
     if "const" in node:
         restricted["enum"] = [node["const"]]
     for choices in ("anyOf", "oneOf"):
@@ -107,7 +107,7 @@ def _structure(node: Mapping[str, Any], counts: list[int]) -> dict[str, Any]:
     return restricted
 
 
-def _is_recursive(definitions: Mapping[str, Any]) -> bool:
+def _is_recursive(definitions: JsonMapping) -> bool:
     """True when a definition contains itself, directly or through others."""
     left = {name: _refs(part) for name, part in definitions.items()}
     while left:

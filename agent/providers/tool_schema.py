@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from agent.json_values import JsonMapping, JsonObject
 from agent.partial_json import parse_arguments
 from agent.stream import StreamEvent, ToolCallDelta, ToolCallEnd, ToolCallStart
 
-NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+NO_PARAMETERS: JsonMapping = {"type": "object", "properties": {}}
 
 # What OpenAI refuses at the top of a schema; Anthropic refuses the first three.
 _REFUSED = frozenset(("anyOf", "oneOf", "allOf", "enum", "not"))
@@ -26,7 +27,7 @@ _NAME_LIMIT = 64
 _MAX_DEPTH = 20  # of references and combinations; a schema may refer to itself
 
 
-def wire_schema(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def wire_schema(parameters: JsonMapping | None) -> JsonMapping:
     """The schema as it is sent: an object without combinations at the top, its property names legal.
 
     The properties of the parts of a combination become properties of the object. Required are those that all
@@ -37,12 +38,12 @@ def wire_schema(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return _renamed(schema, names) if names else schema
 
 
-def own_property_names(parameters: Mapping[str, Any] | None) -> dict[str, str]:
+def own_property_names(parameters: JsonMapping | None) -> dict[str, str]:
     """Maps the property names on the wire that are not the tool's own to those; empty for most schemas."""
     return {wire: name for name, wire in _wire_names(_object_schema(parameters)).items()}
 
 
-def _object_schema(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _object_schema(parameters: JsonMapping | None) -> JsonMapping:
     if not parameters:
         return NO_PARAMETERS
     if parameters.get("type") == "object" and "$ref" not in parameters and _REFUSED.isdisjoint(parameters):
@@ -50,7 +51,7 @@ def _object_schema(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return _as_object(parameters)
 
 
-def _wire_names(schema: Mapping[str, Any]) -> dict[str, str]:
+def _wire_names(schema: JsonMapping) -> dict[str, str]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or all(map(_is_legal, properties)):
         return {}
@@ -97,13 +98,13 @@ def _is_legal(name: Any) -> bool:
     return isinstance(name, str) and _LEGAL_NAME.fullmatch(name) is not None
 
 
-def _renamed(schema: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(schema: JsonMapping, names: Mapping[str, str]) -> JsonObject:
     properties = {names.get(name, name): value for name, value in schema["properties"].items()}
     required = [names.get(name, name) for name in schema.get("required", ())]
     return {**schema, "properties": properties, **({"required": required} if required else {})}
 
 
-def _as_object(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _as_object(schema: JsonMapping) -> JsonObject:
     properties, names = _merged(schema, schema, _MAX_DEPTH)
     required = [name for name in names if name in properties]
     kept = {key: value for key, value in schema.items() if key not in _REFUSED and key != "$ref"}
@@ -112,12 +113,12 @@ def _as_object(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept | ({"required": required} if required else {})
 
 
-def _merged(node: Any, root: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], list[str]]:
+def _merged(node: Any, root: JsonMapping, depth: int) -> tuple[JsonObject, list[str]]:
     """The properties of an object schema and of all its parts, and the names of the required ones."""
     if not isinstance(node, Mapping) or depth == 0:
         return {}, []
     found = node.get("properties")
-    properties: dict[str, Any] = dict(found) if isinstance(found, Mapping) else {}
+    properties: JsonObject = dict(found) if isinstance(found, Mapping) else {}
     required = [name for name in node.get("required") or () if isinstance(name, str)]
     if "$ref" in node:
         more, names = _merged(_definition(node["$ref"], root), root, depth - 1)
@@ -137,7 +138,7 @@ def _merged(node: Any, root: Mapping[str, Any], depth: int) -> tuple[dict[str, A
     return properties, list(dict.fromkeys(required))
 
 
-def _add_properties(properties: dict[str, Any], more: Mapping[str, Any]) -> None:
+def _add_properties(properties: JsonObject, more: JsonMapping) -> None:
     """Add properties; one that two parts describe differently may be either."""
     for name, schema in more.items():
         known = properties.setdefault(name, schema)
@@ -148,7 +149,7 @@ def _add_properties(properties: dict[str, Any], more: Mapping[str, Any]) -> None
             properties[name] = {"anyOf": [*choices, schema]}
 
 
-def _definition(reference: Any, root: Mapping[str, Any]) -> Any:
+def _definition(reference: Any, root: JsonMapping) -> Any:
     """The part of the root schema that a local reference (`#/$defs/Name`) names; None for any other."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None

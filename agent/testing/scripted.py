@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any, Literal
 
 from agent.block_summary import arguments_json
+from agent.json_values import JsonMapping
 from agent.messages import AssistantMessage, ServerContent, TextContent, ThinkingContent, ToolCall
 from agent.models import Model
 from agent.retry import ABORTED_TEXT
@@ -38,7 +39,7 @@ _WORDS = re.compile(r"\S+\s*|\s+")
 _SLICE = 8  # characters of arguments per delta, so that typical arguments arrive in several
 
 
-def tool_call(name: str, arguments: Mapping[str, Any] | None = None, id: str = "") -> ToolCall:
+def tool_call(name: str, arguments: JsonMapping | None = None, id: str = "") -> ToolCall:
     """A tool call for a script; without an id it gets the next of `call_1`, `call_2`, ..."""
     return ToolCall(id, name, dict(arguments or {}))
 

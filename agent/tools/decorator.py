@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from agent.errors import ConfigurationError
+from agent.json_values import JsonObject
 from agent.tools.definition import AgentTool, Execute, ToolDisplayHint
 from agent.tools.results import ToolResult, content_blocks, to_result
 
@@ -107,7 +108,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 def _executor(function: Callable[..., Any], arguments_of: ArgumentModel) -> Execute:
     """The `execute` of a tool: checks the arguments, calls the function, converts what it returns."""
 
-    def execute(arguments: dict[str, Any], context: Any = None) -> ToolResult:
+    def execute(arguments: JsonObject, context: Any = None) -> ToolResult:
         value = function(**arguments_of.parse(arguments, context))
         if inspect.iscoroutine(value):
             from agent.tools.coroutines import run_coroutine

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from agent.errors import ConfigurationError, ToolError
+from agent.json_values import JsonMapping, JsonObject
 
 _CONTEXT = "context"
 
@@ -37,7 +38,7 @@ class ArgumentModel:
         self._wants_context = any(parameter.name == _CONTEXT for parameter in parameters)
         shown = [parameter for parameter in parameters if parameter.name != _CONTEXT]
         self._fields = {parameter.name: f"argument_{n}" for n, parameter in enumerate(shown)}
-        fields: dict[str, Any] = {
+        fields: JsonObject = {
             self._fields[parameter.name]: _field(parameter, docs.get(parameter.name)) for parameter in shown
         }
         try:
@@ -48,13 +49,13 @@ class ArgumentModel:
         except Exception as error:
             raise ConfigurationError(f"no schema can be made for tool {name!r}: {error}") from error
 
-    def parse(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    def parse(self, arguments: JsonMapping, context: Any) -> JsonObject:
         """The keyword arguments for the function. Raises ToolError that names each field at fault."""
         model = self._validated(arguments)
         values = {name: getattr(model, key) for name, key in self._fields.items()}
         return values | {_CONTEXT: context} if self._wants_context else values
 
-    def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
+    def _validated(self, arguments: JsonMapping) -> BaseModel:
         try:
             return self._model.model_validate(arguments)
         except ValidationError as error:
@@ -120,16 +121,16 @@ def _evaluated_parameters(function: Callable[..., Any], name: str) -> list[inspe
         raise ConfigurationError(f"the annotations of tool {name!r} can't be read: {error}") from error
 
 
-def _globals_of(function: Any) -> Mapping[str, Any]:
+def _globals_of(function: Any) -> JsonMapping:
     """The globals of a function, through wrappers, partials and bound methods."""
     while isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
         function = function.func if isinstance(function, functools.partial) else function.__wrapped__
     code = function if inspect.isroutine(function) else type(function).__call__
-    names: Mapping[str, Any] = getattr(code, "__globals__", {})
+    names: JsonMapping = getattr(code, "__globals__", {})
     return names
 
 
-def _locals_of_caller() -> Mapping[str, Any]:
+def _locals_of_caller() -> JsonMapping:
     """The local names where the tool is defined: those of the nearest frame outside of this package."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("agent.tools."):
@@ -139,7 +140,7 @@ def _locals_of_caller() -> Mapping[str, Any]:
 
 def _field(parameter: inspect.Parameter, docs: str | None) -> tuple[Any, FieldInfo]:
     annotation: Any = Any if parameter.annotation is parameter.empty else parameter.annotation
-    options: dict[str, Any] = {"alias": parameter.name}
+    options: JsonObject = {"alias": parameter.name}
     if isinstance(parameter.default, FieldInfo):
         annotation = Annotated[annotation, parameter.default]
     elif parameter.default is not parameter.empty:
@@ -159,9 +160,9 @@ def _annotated_text(annotation: Any) -> str | None:
     return None
 
 
-def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def plain_schema(schema: JsonObject) -> JsonObject:
     """The schema without the titles that pydantic adds: they only repeat the names."""
-    plain: dict[str, Any] = _without_titles(schema)
+    plain: JsonObject = _without_titles(schema)
     plain.setdefault("properties", {})
     plain.setdefault("required", [])
     plain.pop("description", None)

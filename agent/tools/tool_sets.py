@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agent.errors import ConfigurationError
+from agent.json_values import JsonObject
 
 
 class ToolGroups(NamedTuple):
@@ -26,7 +27,7 @@ class ToolSet:
     __slots__ = ("_tools",)
 
     def __init__(self, tools: Iterable[Any] | None = ()) -> None:
-        self._tools: dict[str, Any] = {}
+        self._tools: JsonObject = {}
         for item in tools or ():
             _check_tool(item)
             self._tools[item.name] = item
@@ -117,7 +118,7 @@ def unique_tools(tools: Iterable[Any]) -> ToolSet:
 
     Raises ConfigurationError for an object that is no tool and for two tools of one name.
     """
-    made: dict[str, Any] = {}
+    made: JsonObject = {}
     for item in tools:
         _check_tool(item)
         if item.name in made:

@@ -34,13 +34,13 @@ from typing import Any
 
 from agent_tools.contract.answers import ContractViolation, check_result, check_schema
 from agent_tools.contract.processes import children, wait_gone
-from agent_tools.tool import AnyTool, ToolFailure
+from agent_tools.tool import AnyTool, JsonMapping, JsonObject, ToolFailure
 
 THREADS = 8
 DEADLINE = 20.0  # seconds after which a fast call counts as hanging
 SETTLED = 0.3  # seconds after which a slow call counts as running
 
-Arguments = Mapping[str, Any]
+Arguments = JsonMapping
 
 
 class ContractError(AssertionError):
@@ -77,7 +77,7 @@ class ToolCase:
     def __str__(self) -> str:
         return self.name or getattr(self.make, "__name__", "tool").removesuffix("_tool")
 
-    def valid_arguments(self, number: int) -> dict[str, Any]:
+    def valid_arguments(self, number: int) -> JsonObject:
         """The arguments of call `number`; raises `NotApplicable` when the case has none."""
         if self.arguments is None:
             raise NotApplicable("give valid `arguments`")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent_tools.images import MAX_BASE64, sniff_mime
-from agent_tools.tool import AnyTool
+from agent_tools.tool import AnyTool, JsonMapping
 
 # The strictest rule among the providers (OpenAI, Anthropic).
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -45,7 +45,7 @@ def check_schema(tool: AnyTool) -> None:
     _check_node(schema, schema, "the schema")
 
 
-def _check_node(node: Any, top: Mapping[str, Any], where: str) -> None:
+def _check_node(node: Any, top: JsonMapping, where: str) -> None:
     if isinstance(node, bool):
         return
     if not isinstance(node, dict):
@@ -73,7 +73,7 @@ def _check_node(node: Any, top: Mapping[str, Any], where: str) -> None:
             _check_node(child, top, f"{where}.{key}[{number}]")
 
 
-def _check_reference(reference: Any, top: Mapping[str, Any], where: str) -> None:
+def _check_reference(reference: Any, top: JsonMapping, where: str) -> None:
     target: Any = top
     for part in str(reference).removeprefix("#/").split("/"):
         target = target.get(part) if isinstance(target, dict) else None

@@ -11,7 +11,7 @@ from typing import Any
 from agent_tools.files.filesystem import Filesystem
 from agent_tools.files.path_encoding import path_text
 from agent_tools.files.paths import resolve
-from agent_tools.tool import Cancel, Result, ToolFailure
+from agent_tools.tool import Cancel, JsonObject, Result, ToolFailure
 from agent_tools.truncate import MAX_BYTES, keep_head
 
 # No result has more rows than this, so a higher limit is not searched for: the shortest row is a character
@@ -102,7 +102,7 @@ class Notices:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._details: dict[str, Any] = {}
+        self._details: JsonObject = {}
 
     def add(self, text: str, **details: Any) -> None:
         self._texts.append(text)

@@ -41,7 +41,7 @@ moment = st.integers(0, 2**53)
 count = st.integers(0, 10**9)
 dollars = st.floats(0, 1e6)
 data = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=6,
 )

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from agent.json_values import JsonObject
 from agent.messages import ServerContent
 from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized
 from agent.providers.history_transform import to_json_text
@@ -35,7 +36,7 @@ _REFUSALS: Mapping[str, str] = {
 _KINDS = {"text": "text", "thinking": "thinking", "redacted_thinking": "redacted", "tool_use": "tool"}
 
 
-def _error(event: dict[str, Any]) -> str:
+def _error(event: JsonObject) -> str:
     """The error in an event, also in a bare one, as llama.cpp sends it; empty if there is none."""
     is_error = "code" in event or "error" in as_text(event.get("type"))
     bare = is_error and isinstance(event.get("message"), str)
@@ -47,16 +48,16 @@ class _Block:
 
     __slots__ = ("body", "call", "citations", "index", "input_pieces", "kind", "signature")
 
-    def __init__(self, kind: str, index: int, body: dict[str, Any]) -> None:
+    def __init__(self, kind: str, index: int, body: JsonObject) -> None:
         self.kind = kind
         self.index = index  # ours, not the server's
         self.body = body  # as the server opened it
         self.call: OpenCall | None = None
         self.input_pieces: list[str] = []  # of a server tool
         self.signature: list[str] = []
-        self.citations: list[dict[str, Any]] = []
+        self.citations: list[JsonObject] = []
 
-    def is_announced_by(self, kind: str, body: dict[str, Any]) -> bool:
+    def is_announced_by(self, kind: str, body: JsonObject) -> bool:
         """True for a start that announces this block once more: with its kind, and its id if it has one."""
         return kind == self.kind and body.get("id") == self.body.get("id")
 
@@ -74,17 +75,17 @@ class AnthropicDecoder(Decoder):
     pause_words = frozenset(("pauseturn",))
 
     def set_up(self) -> None:
-        self._refusal: dict[str, Any] = {}
+        self._refusal: JsonObject = {}
         self._open: dict[int, _Block] = {}  # by the server's index
         self._latest = 0  # the server's index of the block opened last
 
     @classmethod
-    def opening_error(cls, event: dict[str, Any]) -> str | None:
+    def opening_error(cls, event: JsonObject) -> str | None:
         if error := _error(event):
             return error
         return "" if event.get("type") in ("message_start", "ping") else None
 
-    def feed(self, event: dict[str, Any]) -> Iterable[StreamEvent]:
+    def feed(self, event: JsonObject) -> Iterable[StreamEvent]:
         match event.get("type"):
             case "content_block_delta":
                 return self._delta(event)
@@ -107,13 +108,13 @@ class AnthropicDecoder(Decoder):
                 self.is_over = bool(self.failure)
         return ()
 
-    def _message(self, message: dict[str, Any]) -> list[StreamEvent]:
+    def _message(self, message: JsonObject) -> list[StreamEvent]:
         self.count(message.get("usage"))
         events: list[StreamEvent] = []
         self.start(message.get("id"), message.get("model"), events)
         return events
 
-    def _whole(self, message: dict[str, Any]) -> list[StreamEvent]:
+    def _whole(self, message: JsonObject) -> list[StreamEvent]:
         events = self._message(message)
         for number, block in enumerate(as_list(message.get("content"))):
             events += self._start(number, as_object(block))
@@ -122,7 +123,7 @@ class AnthropicDecoder(Decoder):
         self.is_done = self.is_over = True
         return events
 
-    def _message_delta(self, delta: dict[str, Any], usage: Any) -> None:
+    def _message_delta(self, delta: JsonObject, usage: Any) -> None:
         self.count(usage)
         if word := as_text(delta.get("stop_reason")):
             self.stop(word)
@@ -130,7 +131,7 @@ class AnthropicDecoder(Decoder):
 
     # --- blocks ---
 
-    def _number(self, event: dict[str, Any], missing: int | None = None) -> int:
+    def _number(self, event: JsonObject, missing: int | None = None) -> int:
         """The server's index of a block. For one that is missing: `missing`, or an unused one if None."""
         number = event.get("index")
         if type(number) is int:
@@ -140,7 +141,7 @@ class AnthropicDecoder(Decoder):
             return number
         return self._next_index if missing is None else missing
 
-    def _start(self, number: int, body: dict[str, Any]) -> list[StreamEvent]:
+    def _start(self, number: int, body: JsonObject) -> list[StreamEvent]:
         kind = _KINDS.get(as_text(body.get("type")), "server")
         if number in self._open and self._open[number].is_announced_by(kind, body):
             return []
@@ -167,7 +168,7 @@ class AnthropicDecoder(Decoder):
                 events.append(ThinkingStart(block.index))
         return events
 
-    def _delta(self, event: dict[str, Any]) -> Iterable[StreamEvent]:
+    def _delta(self, event: JsonObject) -> Iterable[StreamEvent]:
         delta = event.get("delta")
         if type(delta) is not dict:
             return ()
@@ -237,7 +238,7 @@ class AnthropicDecoder(Decoder):
 
     # --- usage and the end ---
 
-    def usage_of(self, raw: dict[str, Any]) -> Usage:
+    def usage_of(self, raw: JsonObject) -> Usage:
         return usage_of(raw)
 
     def close_blocks(self, events: list[StreamEvent], whole: bool) -> None:
@@ -251,7 +252,7 @@ class AnthropicDecoder(Decoder):
         return ": ".join([text, *filter(None, details)])
 
 
-def usage_of(raw: dict[str, Any]) -> Usage:
+def usage_of(raw: JsonObject) -> Usage:
     """The usage of a response. The server counts cached tokens apart from the input."""
     input, output, read, written, hour = _counts(raw)
     # The requests that summarise the history on the server are billed and not part of the counts.
@@ -274,7 +275,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     )
 
 
-def _counts(raw: dict[str, Any]) -> tuple[int, int, int, int, int]:
+def _counts(raw: JsonObject) -> tuple[int, int, int, int, int]:
     """Input, output, read from the cache, written to it, and how much of that for an hour."""
     by_time = as_object(raw.get("cache_creation"))
     short, hour = (as_count(by_time.get(f"ephemeral_{time}_input_tokens")) for time in ("5m", "1h"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from agent.json_values import JsonMapping, JsonObject
 from agent.models import Model
 from agent.providers.anthropic_messages.compat import Compat, compat_for
 from agent.providers.anthropic_messages.decode import decode, first_error
@@ -78,7 +79,7 @@ def encode_request(
     return EncodedRequest(body, partial(_headers, model, options, compat, betas), not messages)
 
 
-def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> JsonMapping | None:
     """The schema of the answer as the request carries it; None when it carries none."""
     # Not together with the server's tools: they cite, and citations and a schema exclude each other.
     if options.output_schema is None or options.server_tools or not compat_for(model).supports_json_schema:
@@ -110,7 +111,7 @@ def _headers(
     return headers
 
 
-def _system(prompt: str, options: StreamOptions) -> list[dict[str, Any]]:
+def _system(prompt: str, options: StreamOptions) -> list[JsonObject]:
     texts = [_OAUTH_IDENTITY] if _OAUTH_MARK in options.api_key else []
     prompt = clean(prompt)
     if prompt.strip():
@@ -118,10 +119,10 @@ def _system(prompt: str, options: StreamOptions) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text} for text in texts]
 
 
-def _settings(model: Model, options: StreamOptions, compat: Compat, forced: bool) -> dict[str, Any]:
+def _settings(model: Model, options: StreamOptions, compat: Compat, forced: bool) -> JsonObject:
     """The output limit, thinking, and the temperature."""
     base = options.max_tokens or min(model.max_tokens, _DEFAULT_OUTPUT)
-    body = {"stream": True, "max_tokens": base} | _thinking(model, options, compat, forced, base)
+    body: JsonObject = {"stream": True, "max_tokens": base} | _thinking(model, options, compat, forced, base)
     enabled = body.get("thinking", {}).get("type", "disabled") != "disabled"
     thinks = enabled or compat.adaptive_thinking == "always"
     if options.temperature is not None and compat.supports_temperature and not thinks:
@@ -129,9 +130,7 @@ def _settings(model: Model, options: StreamOptions, compat: Compat, forced: bool
     return body
 
 
-def _thinking(
-    model: Model, options: StreamOptions, compat: Compat, forced: bool, base: int
-) -> dict[str, Any]:
+def _thinking(model: Model, options: StreamOptions, compat: Compat, forced: bool, base: int) -> JsonObject:
     """The fields that ask for a thinking level; a model that is forced to call a tool can't think."""
     level = options.reasoning
     if not level or not (model.reasoning or compat.adaptive_thinking):
@@ -152,7 +151,7 @@ def _display(compat: Compat) -> dict[str, str]:
     return {"display": compat.thinking_display} if compat.thinking_display else {}
 
 
-def _effort(model: Model, level: str) -> dict[str, Any]:
+def _effort(model: Model, level: str) -> JsonObject:
     effort = _EFFORTS.get(level, level)
     if effort == "xhigh" and effort not in model.available_thinking_levels:
         effort = "high"
@@ -162,7 +161,7 @@ def _effort(model: Model, level: str) -> dict[str, Any]:
 # --- tools -----------------------------------------------------------------------------------------------
 
 
-def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
+def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> JsonObject:
     schema = {"type": "object", "properties": {}, "required": []} | dict(wire_schema(tool.parameters))
     body = {"name": names[tool.name], "description": tool.description, "input_schema": schema}
     if compat.tool_streaming == "eager":
@@ -191,7 +190,7 @@ def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
 
 
 def _mark_cache(
-    system: list[dict[str, Any]], tools: list[dict[str, Any]], messages: list[bytes], mark: dict[str, str]
+    system: list[JsonObject], tools: list[JsonObject], messages: list[bytes], mark: dict[str, str]
 ) -> None:
     """Put marks, four at most, on the prompt, the last tool and the last messages."""
     if system and system[-1]["text"] != _OAUTH_IDENTITY:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.errors import ConfigurationError
+from agent.json_values import JsonMapping, JsonObject
 
 # A tool's type ends in the date of its version: web_search_20250305.
 _VERSION = re.compile(r"_\d{8}\Z")
@@ -25,7 +26,7 @@ _COMPACTION_TYPE = "compact_20260112"
 _MIN_TRIGGER = 50_000  # the server refuses less
 
 
-def server_tools(tools: Iterable[Any], known: Sequence[str] | None) -> list[dict[str, Any]]:
+def server_tools(tools: Iterable[Any], known: Sequence[str] | None) -> list[JsonObject]:
     """The definitions of tools that the server runs: those in `known`, or all when that is None.
 
     A tool is its type (`web_search_20250305`), a mapping, or an object with these fields as attributes. Other
@@ -36,17 +37,17 @@ def server_tools(tools: Iterable[Any], known: Sequence[str] | None) -> list[dict
     return [tool for tool in found if known is None or base_name(tool) in known]
 
 
-def server_betas(tools: Iterable[Mapping[str, Any]]) -> list[str]:
+def server_betas(tools: Iterable[JsonMapping]) -> list[str]:
     """The betas that these tools require."""
     return [_BETAS[name] for tool in tools if (name := base_name(tool)) in _BETAS]
 
 
-def base_name(tool: Mapping[str, Any]) -> str:
+def base_name(tool: JsonMapping) -> str:
     """The tool's type without its version."""
     return _VERSION.sub("", tool["type"])
 
 
-def _server_tool(tool: Any) -> dict[str, Any]:
+def _server_tool(tool: Any) -> JsonObject:
     if isinstance(tool, str):
         tool = {"type": tool}
     given = dict(tool) if isinstance(tool, Mapping) else _attributes(tool, ("type", *_TOOL_FIELDS))
@@ -67,16 +68,16 @@ def _server_tool(tool: Any) -> dict[str, Any]:
     return body
 
 
-def _location(place: Any) -> dict[str, Any]:
+def _location(place: Any) -> JsonObject:
     given = dict(place) if isinstance(place, Mapping) else _attributes(place, _LOCATION_FIELDS)
     return {"type": "approximate"} | {key: value for key, value in given.items() if value}
 
 
-def _attributes(thing: Any, names: Iterable[str]) -> dict[str, Any]:
+def _attributes(thing: Any, names: Iterable[str]) -> JsonObject:
     return {name: getattr(thing, name, None) for name in names}
 
 
-def compaction(settings: Any) -> dict[str, Any] | None:
+def compaction(settings: Any) -> JsonObject | None:
     """The `context_management` that lets the server summarise a long history; None when it is off.
 
     `settings` is True, a mapping, or an object: `enabled`, `trigger_tokens` (0: the server's default),
@@ -90,7 +91,7 @@ def compaction(settings: Any) -> dict[str, Any] | None:
     given = settings if isinstance(settings, Mapping) else _attributes(settings, names)
     if not given.get("enabled", True):
         return None
-    edit: dict[str, Any] = {"type": _COMPACTION_TYPE}
+    edit: JsonObject = {"type": _COMPACTION_TYPE}
     trigger = given.get("trigger_tokens") or given.get("triggerTokens") or 0
     if trigger:
         if trigger < _MIN_TRIGGER:

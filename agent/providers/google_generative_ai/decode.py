@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from agent.json_values import JsonObject
 from agent.messages import ServerContent
 from agent.providers.decoder import Decoder, OpenCall, StopReason, normalized, split_total
 from agent.providers.history_transform import to_json_text
@@ -63,7 +64,7 @@ class GeminiDecoder(Decoder):
         self._calls: dict[str, OpenCall] = {}  # by id
 
     @classmethod
-    def opening_error(cls, event: dict[str, Any]) -> str | None:
+    def opening_error(cls, event: JsonObject) -> str | None:
         error = error_text(event)
         if error:
             return error
@@ -71,7 +72,7 @@ class GeminiDecoder(Decoder):
         has_content = candidate.get("content") or candidate.get("finishReason") or event.get("promptFeedback")
         return None if has_content or event.get("usageMetadata") else ""
 
-    def feed(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def feed(self, event: JsonObject) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         self.count(event.get("usageMetadata"))
         if "error" in event or "promptFeedback" in event:
@@ -97,7 +98,7 @@ class GeminiDecoder(Decoder):
             self.stop(str(word))
         return events
 
-    def _part(self, part: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _part(self, part: JsonObject, events: list[StreamEvent]) -> None:
         text = part.get("text")
         if text and len(part) == 1 and self.open_kind == "text" and type(text) is str:  # the usual part
             events.append(TextDelta(self.open_index, text))
@@ -121,7 +122,7 @@ class GeminiDecoder(Decoder):
             self.add_text(text, events)
         self.open_signature = signature or self.open_signature
 
-    def _call(self, body: dict[str, Any], signature: str, events: list[StreamEvent]) -> None:
+    def _call(self, body: JsonObject, signature: str, events: list[StreamEvent]) -> None:
         self.close_text(events)
         name = self._own_name(as_text(body.get("name")))
         call = OpenCall(as_text(body.get("id")), name)
@@ -135,7 +136,7 @@ class GeminiDecoder(Decoder):
         self.announce(call, events)
         self.end_call(call, events, None, signature or None)
 
-    def _cite(self, candidate: dict[str, Any]) -> None:
+    def _cite(self, candidate: JsonObject) -> None:
         """Take in the sources of the text. Each chunk that has some repeats those before it."""
         grounding = as_object(candidate.get("groundingMetadata"))
         quoted = as_object(candidate.get("citationMetadata"))
@@ -146,7 +147,7 @@ class GeminiDecoder(Decoder):
                 self._sources.add(text)
                 self.citations.append(source)
 
-    def _server(self, kind: str, part: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _server(self, kind: str, part: JsonObject, events: list[StreamEvent]) -> None:
         self.close_text(events)
         block = ServerContent(kind, to_json_text(part), _display(kind, part[kind]))
         events.append(ServerBlock(self.new_index(), block))
@@ -166,7 +167,7 @@ class GeminiDecoder(Decoder):
 
     # --- usage and the end ---
 
-    def usage_of(self, raw: dict[str, Any]) -> Usage:
+    def usage_of(self, raw: JsonObject) -> Usage:
         return usage_of(raw)
 
     def stop_error(self, word: str) -> str:
@@ -174,7 +175,7 @@ class GeminiDecoder(Decoder):
         return _with_detail(f"{meaning} (finishReason {word})", self._finish_message)
 
 
-def usage_of(raw: dict[str, Any]) -> Usage:
+def usage_of(raw: JsonObject) -> Usage:
     """The usage in a chunk. Cached tokens are taken out of the input, thoughts are part of the output."""
     total, thoughts = as_count(raw.get("totalTokenCount")), as_count(raw.get("thoughtsTokenCount"))
     prompt = as_count(raw.get("promptTokenCount")) + as_count(raw.get("toolUsePromptTokenCount"))
@@ -183,7 +184,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     return Usage(prompt - cached, output, cached, 0, total, reasoning=thoughts)
 
 
-def _prompt_block(event: dict[str, Any]) -> str:
+def _prompt_block(event: JsonObject) -> str:
     """Why the prompt was blocked; empty when it was not."""
     feedback = as_object(event.get("promptFeedback"))
     reason = feedback.get("blockReason")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent.json_values import JsonMapping, JsonObject
 from agent.models import Model
 from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.google_generative_ai.compat import compat_for
@@ -32,7 +33,7 @@ def encode_request(
     compat = compat_for(model)
     history = within_budget(context.messages, model, options.cancel)
     contents = encode_messages(history, model, compat, options.cancel)
-    rest: dict[str, Any] = {}
+    rest: JsonObject = {}
     system_prompt = clean(context.system_prompt)
     if system_prompt.strip():
         rest["systemInstruction"] = {"parts": [{"text": system_prompt}]}
@@ -56,14 +57,14 @@ def encode_request(
     return EncodedRequest(head + (b"," + to_json(rest)[1:] if rest else b"}"), headers, not contents)
 
 
-def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> JsonMapping | None:
     """The schema of the answer as the request carries it; None when it carries none."""
     if options.output_schema is None or not allows_schema(compat_for(model), context.tools):
         return None
     return restrict_schema(options.output_schema)
 
 
-def _function(tool: Any, names: Mapping[str, str]) -> dict[str, Any]:
+def _function(tool: Any, names: Mapping[str, str]) -> JsonObject:
     return {
         "name": names[tool.name],
         "description": tool.description,
@@ -71,7 +72,7 @@ def _function(tool: Any, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _calling(choice: str, names: Mapping[str, str]) -> dict[str, Any]:
+def _calling(choice: str, names: Mapping[str, str]) -> JsonObject:
     """Whether the model may or must call a tool; a tool's name forces that tool."""
     if choice in _MODES:
         return {"mode": _MODES[choice]}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from agent.json_values import JsonObject
 from agent.models import Model
 from agent.providers.google_generative_ai.compat import Compat, version_of
 from agent.providers.history_transform import stated_limit
@@ -20,7 +20,7 @@ _BUDGETS: tuple[tuple[str, Mapping[str, int]], ...] = (
 _DYNAMIC = -1
 
 
-def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
+def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> JsonObject:
     """`maxOutputTokens` and `thinkingConfig`, each only if needed.
 
     The server counts thoughts as output. So a limit of the caller applies to the answer, and the budget is
@@ -30,7 +30,7 @@ def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> d
     known_limit = stated_limit(model)
     limit = options.max_tokens or known_limit
     level = options.reasoning or "off"
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     if model.reasoning and compat.thinking_format == "level":
         config["thinkingLevel"] = thinking_level(model, level)
     elif model.reasoning and compat.thinking_format == "budget":
@@ -42,7 +42,7 @@ def generation_limits(model: Model, options: StreamOptions, compat: Compat) -> d
         config["thinkingBudget"] = budget
     if config and level != "off":
         config["includeThoughts"] = True
-    body: dict[str, Any] = {"maxOutputTokens": limit} if limit else {}
+    body: JsonObject = {"maxOutputTokens": limit} if limit else {}
     return body | ({"thinkingConfig": config} if config else {})
 
 

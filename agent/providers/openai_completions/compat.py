@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
 from typing import Literal as L
+from typing import get_args
 from urllib.parse import urlsplit
 
+from agent.json_values import JsonMapping
 from agent.models import Model
 from agent.providers.compat_flags import with_overrides
 from agent.providers.endpoint import base_url
@@ -54,8 +55,8 @@ class Compat:
     send_session_affinity_headers: bool = False
     zai_tool_stream: bool = False
     strip_additional_properties: bool = False
-    open_router_routing: Mapping[str, Any] | None = None
-    vercel_gateway_routing: Mapping[str, Any] | None = None
+    open_router_routing: JsonMapping | None = None
+    vercel_gateway_routing: JsonMapping | None = None
 
 
 def compat_for(model: Model) -> Compat:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent.json_values import JsonObject
 from agent.partial_json import parse_arguments
 from agent.providers.decoder import Decoder, OpenCall, normalized, split_total
 from agent.providers.history_transform import to_json_text
@@ -96,7 +97,7 @@ class CompletionsDecoder(Decoder):
         self._signatures: dict[str, str] = {}  # encrypted reasoning by the id of its call
 
     @classmethod
-    def opening_error(cls, event: dict[str, Any]) -> str | None:
+    def opening_error(cls, event: JsonObject) -> str | None:
         error = error_text(event)
         if error:
             return error
@@ -108,7 +109,7 @@ class CompletionsDecoder(Decoder):
 
     # --- chunks ---
 
-    def feed(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def feed(self, event: JsonObject) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         if "error" in event or event.get("object") == "error":
             self.failure = error_text(event)
@@ -138,7 +139,7 @@ class CompletionsDecoder(Decoder):
             self.count(choice["usage"])
         return events
 
-    def _delta(self, delta: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _delta(self, delta: JsonObject, events: list[StreamEvent]) -> None:
         content = delta.get("content")
         if len(delta) == 1:  # nearly every chunk
             if self.open_kind == "text" and content and type(content) is str:
@@ -191,7 +192,7 @@ class CompletionsDecoder(Decoder):
             if type(fragment) is dict:
                 self._fragment(fragment, events)
 
-    def _fragment(self, fragment: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _fragment(self, fragment: JsonObject, events: list[StreamEvent]) -> None:
         """A fragment of a tool call. Calls stay open to the end, because fragments may be interleaved."""
         function = fragment.get("function")
         if type(function) is not dict:
@@ -289,11 +290,11 @@ class CompletionsDecoder(Decoder):
             return f"the provider stopped with finish_reason {word!r}"
         return f"{meaning} (finish_reason {word})"
 
-    def usage_of(self, raw: dict[str, Any]) -> Usage:
+    def usage_of(self, raw: JsonObject) -> Usage:
         return usage_of(raw)
 
 
-def usage_of(raw: dict[str, Any]) -> Usage:
+def usage_of(raw: JsonObject) -> Usage:
     """The usage in a chunk, in the names of OpenAI and of the servers that imitate it.
 
     Cached tokens are taken out of the input. What a server says that the request cost is kept.
@@ -322,7 +323,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     )
 
 
-def _cached(raw: dict[str, Any]) -> tuple[int, int, int]:
+def _cached(raw: JsonObject) -> tuple[int, int, int]:
     """The tokens read from the cache, written to it, and how many of those for an hour."""
     details = as_object(raw.get("prompt_tokens_details")) or as_object(raw.get("input_tokens_details"))
     cached = (
@@ -341,7 +342,7 @@ def _cached(raw: dict[str, Any]) -> tuple[int, int, int]:
     return cached, written, hour
 
 
-def _stated_cost(raw: dict[str, Any]) -> Cost:
+def _stated_cost(raw: JsonObject) -> Cost:
     """What OpenRouter says that the request cost, in dollars.
 
     With a provider key of one's own (`is_byok`) that is OpenRouter's fee; the provider's share comes on top.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from agent.json_values import JsonMapping, JsonObject
 from agent.models import Model
 from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.history_transform import clean, stated_limit, to_json, wire_name
@@ -53,7 +54,7 @@ def encode_request(
     return EncodedRequest(body, partial(_headers, model, options, compat), is_empty)
 
 
-def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> JsonMapping | None:
     """The schema of the answer as the request carries it; None when it carries none."""
     if options.output_schema is None or not allows_schema(compat_for(model), context.tools):
         return None
@@ -71,9 +72,9 @@ def _headers(model: Model, options: StreamOptions, compat: Compat, key: str) -> 
     return headers | dict(model.headers) | dict(options.headers or {})  # later ones win, in any case
 
 
-def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
+def _settings(model: Model, options: StreamOptions, compat: Compat) -> JsonObject:
     """The body without the model, the messages and the tools."""
-    body: dict[str, Any] = {"stream": True}
+    body: JsonObject = {"stream": True}
     if compat.supports_usage_in_streaming:
         body["stream_options"] = {"include_usage": True}
     if compat.supports_store:
@@ -94,7 +95,7 @@ def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str,
     return body | _prompt_cache(options, compat)
 
 
-def _thinking(level: str, compat: Compat) -> dict[str, Any]:
+def _thinking(level: str, compat: Compat) -> JsonObject:
     """The fields that ask for a thinking level. An empty level is the same as `off`."""
     thinks = level not in ("", "off")
     effort = compat.reasoning_effort_map.get(level or "off", level if thinks else "")
@@ -110,9 +111,9 @@ def _thinking(level: str, compat: Compat) -> dict[str, Any]:
             return {"reasoning_effort": effort} if effort and compat.supports_reasoning_effort else {}
 
 
-def _prompt_cache(options: StreamOptions, compat: Compat) -> dict[str, Any]:
+def _prompt_cache(options: StreamOptions, compat: Compat) -> JsonObject:
     long = options.cache_retention == "long" and compat.supports_long_cache_retention
-    body: dict[str, Any] = {}
+    body: JsonObject = {}
     wanted = compat.supports_prompt_cache_key and options.cache_retention != "none"
     if options.session_id and (wanted or long):
         body["prompt_cache_key"] = prompt_cache_key(options)
@@ -131,7 +132,7 @@ def _cache_mark(options: StreamOptions, compat: Compat) -> dict[str, str]:
 # --- tools -----------------------------------------------------------------------------------------------
 
 
-def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
+def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> JsonObject:
     parameters = wire_schema(tool.parameters)
     if compat.strip_additional_properties:
         parameters = _without_additional_properties(parameters)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agent.json_values import JsonObject
 from agent.messages import ServerContent
 from agent.partial_json import parse_arguments
 from agent.providers.decoder import Decoder, OpenCall, normalized, split_total
@@ -35,7 +36,7 @@ _TIER_FACTORS = {"flex": 0.5, "priority": 2.0}
 _KINDS = {"message": "text", "reasoning": "thinking", "function_call": "call"}
 
 
-def failure_text(response: dict[str, Any]) -> str:
+def failure_text(response: JsonObject) -> str:
     """Why a response failed: its error, what it lacks, or at least its status."""
     error = as_object(response.get("error"))
     code, message = as_text(error.get("code")), as_text(error.get("message"))
@@ -49,16 +50,16 @@ def failure_text(response: dict[str, Any]) -> str:
     )
 
 
-def _incomplete_reason(response: dict[str, Any]) -> str:
+def _incomplete_reason(response: JsonObject) -> str:
     return as_text(as_object(response.get("incomplete_details")).get("reason"))
 
 
-def _is_error(event: dict[str, Any]) -> bool:
+def _is_error(event: JsonObject) -> bool:
     bare = "type" not in event and bool(event.get("error")) and not _is_whole(event)
     return bare or event.get("type") == "error"
 
 
-def _error(event: dict[str, Any]) -> str:
+def _error(event: JsonObject) -> str:
     """`Error Code <code>: <message>` of an error event, whose fields some servers put into an object."""
     nested = event.get("error")
     if event.get("type") != "error":
@@ -69,7 +70,7 @@ def _error(event: dict[str, Any]) -> str:
     return f"Error Code {code}: {message}" if code else message
 
 
-def _is_whole(data: dict[str, Any]) -> bool:
+def _is_whole(data: JsonObject) -> bool:
     """True for a response that came as one JSON body instead of a stream."""
     return data.get("object") == "response" or "output" in data
 
@@ -94,9 +95,9 @@ class _Item:
         self.call = OpenCall()
         self.call_id = ""
         self.whole = ""  # all arguments of a call, if the server sent them
-        self.annotations: list[dict[str, Any]] = []
+        self.annotations: list[JsonObject] = []
 
-    def is_described_by(self, kind: str, data: dict[str, Any]) -> bool:
+    def is_described_by(self, kind: str, data: JsonObject) -> bool:
         """True when `data` has the kind and the id of this item; a call may be known by its own id."""
         if kind != self.kind:
             return False
@@ -117,7 +118,7 @@ class ResponsesDecoder(Decoder):
         self._by_place: dict[int, _Item] = {}
         self._by_id: dict[str, _Item] = {}
         self._searches = 0  # that the server ran
-        self._handlers: Mapping[str, Callable[[dict[str, Any]], list[StreamEvent]]] = {
+        self._handlers: Mapping[str, Callable[[JsonObject], list[StreamEvent]]] = {
             "response.created": self._start,
             "response.in_progress": self._start,
             "response.queued": self._start,
@@ -141,7 +142,7 @@ class ResponsesDecoder(Decoder):
         }
 
     @classmethod
-    def opening_error(cls, event: dict[str, Any]) -> str | None:
+    def opening_error(cls, event: JsonObject) -> str | None:
         if event.get("type") in ("response.created", "response.in_progress", "response.queued"):
             return ""
         if _is_error(event):
@@ -150,7 +151,7 @@ class ResponsesDecoder(Decoder):
             return failure_text(as_object(event.get("response")))
         return None
 
-    def feed(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def feed(self, event: JsonObject) -> list[StreamEvent]:
         kind = event.get("type")
         handler = self._handlers.get(kind) if type(kind) is str else None
         if handler is not None:
@@ -169,14 +170,14 @@ class ResponsesDecoder(Decoder):
 
     # --- the response ---
 
-    def _start(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _start(self, event: JsonObject) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         if not self.has_started:
             response = as_object(event.get("response"))
             self.start(response.get("id"), response.get("model"), events)
         return events
 
-    def _finished(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _finished(self, event: JsonObject) -> list[StreamEvent]:
         self.is_over = True
         response = as_object(event.get("response"))
         self.count(response.get("usage"))
@@ -210,7 +211,7 @@ class ResponsesDecoder(Decoder):
         factor = _TIER_FACTORS.get(self._tier)
         return self.cost if self.cost is None or factor is None else self.cost.times(factor)
 
-    def usage_of(self, raw: dict[str, Any]) -> Usage:
+    def usage_of(self, raw: JsonObject) -> Usage:
         return replace(usage_of(raw), web_searches=self._searches)
 
     def stop_error(self, word: str) -> str:
@@ -218,7 +219,7 @@ class ResponsesDecoder(Decoder):
 
     # --- items ---
 
-    def _find(self, event: dict[str, Any]) -> _Item | None:
+    def _find(self, event: JsonObject) -> _Item | None:
         """The item an event belongs to. Its place outranks its id, which some servers change on the way."""
         place = event.get("output_index")
         if type(place) is not int:
@@ -231,7 +232,7 @@ class ResponsesDecoder(Decoder):
                 item = self._items[-1]
         return item
 
-    def _new(self, kind: str, event: dict[str, Any], events: list[StreamEvent]) -> _Item:
+    def _new(self, kind: str, event: JsonObject, events: list[StreamEvent]) -> _Item:
         item = _Item(kind, -1 if kind == "call" else self.new_index())
         self._items.append(item)
         place, id = as_index(event.get("output_index")), event.get("item_id")
@@ -245,12 +246,12 @@ class ResponsesDecoder(Decoder):
             events.append(ThinkingStart(item.index))
         return item
 
-    def _open(self, kind: str, event: dict[str, Any], events: list[StreamEvent]) -> _Item:
+    def _open(self, kind: str, event: JsonObject, events: list[StreamEvent]) -> _Item:
         """The item a delta belongs to; opened here if it was not announced."""
         item = self._find(event)
         return item if item is not None and item.kind == kind else self._new(kind, event, events)
 
-    def _announce(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _announce(self, item: _Item, data: JsonObject, events: list[StreamEvent]) -> None:
         """Take in the id and name of an item. The block of a call begins here."""
         item.is_announced, item.id = True, as_text(data.get("id"))
         if item.id:
@@ -262,7 +263,7 @@ class ResponsesDecoder(Decoder):
             call.id = joined_id(item.call_id, item.id)
             self.announce(call, events, item.call_id)
 
-    def _added(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _added(self, event: JsonObject) -> list[StreamEvent]:
         events = self._start(event)
         data = as_object(event.get("item"))
         kind = _KINDS.get(as_text(data.get("type")))
@@ -275,7 +276,7 @@ class ResponsesDecoder(Decoder):
             self._announce(item, data, events)
         return events
 
-    def _text(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _text(self, event: JsonObject) -> list[StreamEvent]:
         delta = event.get("delta")
         if not delta or type(delta) is not str:
             return []
@@ -286,26 +287,26 @@ class ResponsesDecoder(Decoder):
             events.append(TextDelta(item.index, delta))
         return events
 
-    def _text_done(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _text_done(self, event: JsonObject) -> list[StreamEvent]:
         """The whole text of a part; repeats its deltas, if there were any."""
         item = self._find(event)
         if item is not None and (item.kind != "text" or item.has_text or item.is_closed):
             return []
         return self._text(event | {"delta": event.get("text") or event.get("refusal")})
 
-    def _annotation(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _annotation(self, event: JsonObject) -> list[StreamEvent]:
         events = self._start(event)
         if annotation := as_object(event.get("annotation")):
             self._open("text", event, events).annotations.append(annotation)
         return events
 
-    def _summary(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _summary(self, event: JsonObject) -> list[StreamEvent]:
         return self._think(event, "summary", event.get("summary_index"))
 
-    def _reasoning(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _reasoning(self, event: JsonObject) -> list[StreamEvent]:
         return self._think(event, "content", event.get("content_index"))
 
-    def _think(self, event: dict[str, Any], source: str, part: Any) -> list[StreamEvent]:
+    def _think(self, event: JsonObject, source: str, part: Any) -> list[StreamEvent]:
         """Reasoning, with a blank line between its parts; from one source, for the summary repeats it."""
         delta = event.get("delta")
         if not delta or type(delta) is not str:
@@ -321,7 +322,7 @@ class ResponsesDecoder(Decoder):
         events.append(ThinkingDelta(item.index, delta))
         return events
 
-    def _arguments(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _arguments(self, event: JsonObject) -> list[StreamEvent]:
         delta = event.get("delta")
         if not delta or type(delta) is not str:
             return []
@@ -331,12 +332,12 @@ class ResponsesDecoder(Decoder):
             self.add_arguments(item.call, delta, events)
         return events
 
-    def _arguments_done(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _arguments_done(self, event: JsonObject) -> list[StreamEvent]:
         events = self._start(event)
         self._open("call", event, events).whole = as_text(event.get("arguments"))
         return events
 
-    def _item_done(self, event: dict[str, Any]) -> list[StreamEvent]:
+    def _item_done(self, event: JsonObject) -> list[StreamEvent]:
         events = self._start(event)
         data = as_object(event.get("item"))
         type_ = as_text(data.get("type"))
@@ -349,7 +350,7 @@ class ResponsesDecoder(Decoder):
         self._close(item, data, events)
         return events
 
-    def _close(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _close(self, item: _Item, data: JsonObject, events: list[StreamEvent]) -> None:
         """End an item. `data` is the whole of it, if the server sent that."""
         if not item.is_announced:
             self._announce(item, data, events)
@@ -366,7 +367,7 @@ class ResponsesDecoder(Decoder):
                 block = ServerContent(as_text(data.get("type")), to_json_text(data))
                 events.append(ServerBlock(item.index, block))
 
-    def _end_call(self, item: _Item, data: dict[str, Any], events: list[StreamEvent]) -> None:
+    def _end_call(self, item: _Item, data: JsonObject, events: list[StreamEvent]) -> None:
         """End a call. Its whole arguments, if they came, outrank the deltas."""
         call = item.call
         streamed = "".join(call.pieces)
@@ -379,13 +380,13 @@ class ResponsesDecoder(Decoder):
             self.end_call(call, events, None if problem else arguments)
 
 
-def _is_search(data: dict[str, Any]) -> bool:
+def _is_search(data: JsonObject) -> bool:
     """True for a search of the web; opening a page and finding text in it have the same type."""
     action = as_text(as_object(data.get("action")).get("type"))
     return data.get("type") == "web_search_call" and action in ("", "search")
 
 
-def _text_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
+def _text_end(item: _Item, data: JsonObject) -> list[StreamEvent]:
     text = "" if item.has_text else _joined(data.get("content"), "", "text", "refusal")
     events: list[StreamEvent] = [TextDelta(item.index, text)] if text else []
     is_kept = bool(text) or item.has_text
@@ -393,7 +394,7 @@ def _text_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
     return [*events, TextEnd(item.index, signature, _annotations(data.get("content")) or item.annotations)]
 
 
-def _thinking_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
+def _thinking_end(item: _Item, data: JsonObject) -> list[StreamEvent]:
     text = ""
     if not item.has_text:
         text = _joined(data.get("summary"), "\n\n", "text") or _joined(data.get("content"), "\n\n", "text")
@@ -401,9 +402,9 @@ def _thinking_end(item: _Item, data: dict[str, Any]) -> list[StreamEvent]:
     return [*events, ThinkingEnd(item.index, to_json_text(data) if data else None)]
 
 
-def _annotations(parts: Any) -> list[dict[str, Any]]:
+def _annotations(parts: Any) -> list[JsonObject]:
     """The annotations of all parts of a text. The parts are joined, so the places in later ones move."""
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     offset = 0
     for part in map(as_object, as_list(parts)):
         for annotation in as_list(part.get("annotations")):
@@ -413,7 +414,7 @@ def _annotations(parts: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _moved(annotation: dict[str, Any], offset: int) -> dict[str, Any]:
+def _moved(annotation: JsonObject, offset: int) -> JsonObject:
     if not offset:
         return annotation
     places = ((name, annotation.get(name)) for name in ("start_index", "end_index"))
@@ -425,7 +426,7 @@ def _joined(parts: Any, separator: str, *fields: str) -> str:
     return separator.join([text for text in texts if text])
 
 
-def usage_of(raw: dict[str, Any]) -> Usage:
+def usage_of(raw: JsonObject) -> Usage:
     """The usage of a response. Tokens read from the cache and written to it are taken out of the input."""
     details = as_object(raw.get("input_tokens_details"))
     total = as_count(raw.get("total_tokens"))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agent.json_values import JsonMapping, JsonObject
 from agent.models import Model
 from agent.providers.exchange import EncodedRequest, WireFormat
 from agent.providers.history_transform import clean, stated_limit, to_json, wire_name
@@ -57,15 +58,15 @@ def encode_request(
     return EncodedRequest(head + b",".join(items) + b"]," + to_json(rest)[1:], headers, is_empty)
 
 
-def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> Mapping[str, Any] | None:
+def output_schema(model: Model, context: AgentContext, options: StreamOptions) -> JsonMapping | None:
     """The schema of the answer as the request carries it; None when it carries none."""
     wanted = options.output_schema is not None and compat_for(model).supports_json_schema
     return options.output_schema if wanted else None
 
 
-def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str, Any]:
+def _settings(model: Model, options: StreamOptions, compat: Compat) -> JsonObject:
     """The body without the model, the input and the tools."""
-    body: dict[str, Any] = {"stream": True, "store": False}
+    body: JsonObject = {"stream": True, "store": False}
     limit = stated_limit(model) if options.max_tokens is None else options.max_tokens
     if limit:
         body["max_output_tokens"] = limit
@@ -82,10 +83,10 @@ def _settings(model: Model, options: StreamOptions, compat: Compat) -> dict[str,
     return body
 
 
-def _reasoning(model: Model, level: str, compat: Compat) -> dict[str, Any]:
+def _reasoning(model: Model, level: str, compat: Compat) -> JsonObject:
     """The fields that ask for a thinking level. An empty level is the same as `off`."""
     # A model thinks by default, and without its encrypted reasoning the next request would be refused.
-    body: dict[str, Any] = (
+    body: JsonObject = (
         {"include": ["reasoning.encrypted_content"]} if compat.supports_encrypted_reasoning else {}
     )
     if level in ("", "off"):
@@ -105,7 +106,7 @@ def _least_effort(model: Model) -> str:
     return "minimal" if "minimal" in levels else ""
 
 
-def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> dict[str, Any]:
+def _tool(tool: Any, names: Mapping[str, str], compat: Compat) -> JsonObject:
     function = {
         "type": "function",
         "name": names[tool.name],
