@@ -21,6 +21,7 @@ Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrup
   agent                                    an interactive session in this folder
   agent "fix the failing test"             run one task and exit
   git diff | agent -p "review this"        standard input is added to the prompt
+  agent -q "write a changelog" > out.md    only the last answer goes into the file
   agent models [PATTERN]                   the known models, their limits and prices
   agent demo                               try it without an API key
 """
@@ -144,7 +145,7 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--acp", action="store_true", help="serve an editor: Agent Client Protocol (docs/editors.md)"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only the answers")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only answers: nothing about tools")
     parser.add_argument(
         "--system-prompt", metavar="TEXT", default="", help="replace the built-in system prompt"
     )

@@ -66,6 +66,18 @@ class PlainRenderer:
         if not self._quiet:
             print(f"retry {attempt} in {duration(delay)}: {one_line(error)}", file=self._err, flush=True)
 
+    def show_message(self, message: AssistantMessage) -> None:
+        """Write the text of a finished answer and its sources."""
+        self._write(message.text)
+        self._end_line()
+        self.show_sources(message)
+        self._out.flush()
+
+    def show_sources(self, message: AssistantMessage) -> None:
+        """Write the sources that an answer cites, unless quiet."""
+        for line in () if self._quiet else source_lines(message):
+            self._line(line)
+
     def _show(self, event: Event) -> None:
         match event:
             case MessageUpdate(stream_event=TextDelta(delta=delta)):
@@ -75,8 +87,7 @@ class PlainRenderer:
                 self._end_line()
             case MessageEnd(message=AssistantMessage() as message):
                 self._end_line()
-                for line in () if self._quiet else source_lines(message):
-                    self._line(line)
+                self.show_sources(message)
                 self._out.flush()
             case StreamRetry() | AutoResume() | ModelFallback():
                 self._end_line()

@@ -7,6 +7,7 @@ import sys
 from typing import Protocol, TextIO
 
 from agent.agent import Agent
+from agent.cli.display.answer import AnswerRenderer
 from agent.cli.display.clean_text import clean, unwrapped
 from agent.cli.display.json_lines import JsonRenderer
 from agent.cli.display.plain import PlainRenderer
@@ -81,6 +82,10 @@ def wants_rich(out: TextIO) -> bool:
 def _renderer(options: RunOptions, agent: Agent) -> Renderer:
     if options.json:
         return JsonRenderer(unwrapped(sys.stdout), on_closed=agent.abort)
+    if not sys.stdout.isatty():
+        return AnswerRenderer(
+            sys.stdout, sys.stderr, quiet=options.quiet, on_closed=agent.abort, cwd=options.cwd
+        )
     return screen_renderer(agent, options.cwd, quiet=options.quiet)
 
 

@@ -17,9 +17,9 @@ from support.interactive import Interactive
 from support.sse_server import SseServer, hang
 
 
-def _start(url: str, cwd: Path) -> subprocess.Popen[bytes]:
+def _start(url: str, cwd: Path, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        arguments(url, "--cwd", str(cwd), "-p", "x"),
+        arguments(url, "--cwd", str(cwd), *words, "-p", "x"),
         env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ def _wait_until_dead(pid: int) -> bool:
 
 def test_ctrl_c_in_a_stream_aborts_and_exits_with_130(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play(chunk({"content": "thinking about it\n"}), hang())
-    with _start(sse_server.url, tmp_path) as child:
+    with _start(sse_server.url, tmp_path, "--json") as child:
         _read_until(child.stdout, b"about it")
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=10)
@@ -77,9 +77,9 @@ def test_ctrl_c_in_a_command_kills_the_command(sse_server: SseServer, tmp_path: 
 def test_a_second_ctrl_c_ends_at_once(sse_server: SseServer, tmp_path: Path) -> None:
     # A command that ignores everything but SIGKILL would hold the first abort for a moment at most; a model
     # that never answers would not. What counts is that the second one does not wait for either.
-    sse_server.play(chunk({"content": "x\n"}), hang())
-    with _start(sse_server.url, tmp_path) as child:
-        _read_until(child.stdout, b"x")
+    sse_server.play(chunk({"content": "shown\n"}), hang())
+    with _start(sse_server.url, tmp_path, "--json") as child:
+        _read_until(child.stdout, b"shown")
         child.send_signal(signal.SIGINT)
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=10)

@@ -8,15 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pexpect
 import pytest
-from support.command import arguments, call_chunks, environment, run_command, text_chunks
+from support.command import arguments, call_chunks, chunk, environment, run_command, text_chunks
 from support.sse_server import SseServer
 
 from agent.cli.modes.prompt import exit_code
 from agent.runs import RunResult
 
 
-def test_a_prompt_streams_its_answer_and_exits_with_0(sse_server: SseServer) -> None:
+def test_a_prompt_prints_its_answer_and_exits_with_0(sse_server: SseServer) -> None:
     sse_server.play(*text_chunks("Hel", "lo."))
     ended = run_command(arguments(sse_server.url, "-p", "hi"))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Hello.\n", "")
@@ -44,9 +45,9 @@ def test_a_tool_call_is_one_line_and_a_few_of_its_result(sse_server: SseServer, 
     sse_server.play(*call_chunks("bash", {"command": "seq 1 14"}))
     sse_server.play(*text_chunks("done"))
     ended = run_command(arguments(sse_server.url, "--cwd", str(tmp_path), "-p", "count"))
-    assert ended.stdout.splitlines()[:3] == ["[bash] seq 1 14", "  | ... 4 more lines", "  | 5"]
-    assert "  | 14" in ended.stdout
-    assert ended.stdout.endswith("done\n")
+    assert ended.stderr.splitlines()[:3] == ["[bash] seq 1 14", "  | ... 4 more lines", "  | 5"]
+    assert "  | 14" in ended.stderr
+    assert ended.stdout == "done\n"
 
 
 @pytest.mark.parametrize(("more", "shown"), [([], "retry 1 in "), (["-q"], ""), (["--json"], "")])
@@ -59,10 +60,27 @@ def test_a_retry_is_reported_on_standard_error(sse_server: SseServer, more: list
     assert ended.stderr.count("\n") == bool(shown)
 
 
-def test_quiet_prints_the_answers_alone(sse_server: SseServer) -> None:
-    sse_server.play(*call_chunks("bash", {"command": "echo secret"}))
+def test_quiet_prints_the_last_answer_alone(sse_server: SseServer) -> None:
+    """N23"""
+    said = chunk({"content": "I run it."})
+    sse_server.play(said, *call_chunks("bash", {"command": "echo secret"}))
     sse_server.play(*text_chunks("done"))
-    assert run_command(arguments(sse_server.url, "-q", "-p", "x")).stdout == "done\n"
+    ended = run_command(arguments(sse_server.url, "-q", "-p", "x"))
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
+
+
+def test_on_a_terminal_everything_is_standard_output(sse_server: SseServer) -> None:
+    """N23"""
+    said = chunk({"content": "I run it."})
+    sse_server.play(said, *call_chunks("bash", {"command": "echo shown"}))
+    sse_server.play(*text_chunks("done"))
+    words = arguments(sse_server.url, "-p", "x")
+    ended = pexpect.spawn(
+        shlex.join(["sh", "-c", f"{shlex.join(words)} 2>/dev/null"]), env=environment(), encoding="utf-8"
+    )
+    shown = ended.read()
+    ended.wait()
+    assert shown.index("I run it.") < shown.index("echo shown") < shown.index("done")
 
 
 def test_tools_work_in_the_given_folder(sse_server: SseServer, tmp_path: Path) -> None:
