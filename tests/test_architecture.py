@@ -58,6 +58,9 @@ SYSTEM_MODULES = (
 # `agent.default_stream_fn` at call time.
 FACADES = ("agent", "agent_tools")
 
+# Modules without a test file of their name: what they hold is tested through the process that runs them.
+RUN_AS_SCRIPTS = ("agent.local_model.server",)
+
 
 def _run_time_imports(package: str) -> list[Import]:
     return [found for found in imports_of(package) if not found.for_types]
@@ -237,6 +240,19 @@ def test_no_public_name_is_hidden_by_a_submodule(package: str) -> None:
     module = import_module(package)
     submodules = {found.name for found in pkgutil.iter_modules(module.__path__)}
     assert submodules.isdisjoint(module.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_has_a_test_file_of_its_name(package: str) -> None:
+    """At the mirrored path: tests/agent/loop/test_model_call.py tests agent/loop/model_call.py."""
+    missing = []
+    for module, path in sources(package).items():
+        if path.name in ("__init__.py", "__main__.py") or module in RUN_AS_SCRIPTS:
+            continue
+        tests = Path("tests", *module.split(".")[:-1], f"test_{path.stem.lstrip('_')}.py")
+        if not (ROOT / tests).is_file():
+            missing.append(str(tests))
+    assert missing == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

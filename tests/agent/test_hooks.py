@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from agent.hooks import (
     ToolResultInfo,
     merge_hooks,
 )
-from agent.messages import Message, TextContent, UserMessage
+from agent.messages import Message, UserMessage
 from agent.runs import RunMetadata
 from agent.tools import ToolResult
 
@@ -62,26 +61,6 @@ def test_guardrails_are_kept_as_they_were_given_whatever_becomes_of_the_list() -
     guards.clear()
     assert hooks.input_guardrails == (("a", print),)
     assert Hooks(output_guardrails=None).output_guardrails == ()  # type: ignore[arg-type]
-
-
-def test_a_decision_says_what_and_why() -> None:
-    assert ToolDecision.allow() == ToolDecision("allow", "", None)
-    assert ToolDecision.allow({"a": 1}).updated_input == {"a": 1}
-    assert ToolDecision.deny("no", {"a": 1}) == ToolDecision("deny", "no", {"a": 1})
-    assert ToolDecision.deny().reason == ""
-    assert ToolDecision.pause({"a": 1}) == ToolDecision("pause", "", {"a": 1})
-
-
-def test_an_override_changes_what_is_given_and_keeps_the_rest() -> None:
-    result = ToolResult("x", {"d": 1}, {"h": "1"}, False, False)
-    assert ToolOverride().apply(result) == result
-    assert ToolOverride("y").apply(result) == ToolResult("y", {"d": 1}, {"h": "1"})
-    assert ToolOverride(content=[TextContent("z")]).apply(result).text == "z"
-    assert ToolOverride(is_error=True, terminate=True).apply(result) == ToolResult(
-        "x", {"d": 1}, {"h": "1"}, True, True
-    )
-    assert ToolOverride(content="").apply(result).text == ""
-    assert ToolOverride(is_error=False).apply(replace(result, is_error=True)).is_error is False
 
 
 # -- merging ------------------------------------------------------------------------------------------

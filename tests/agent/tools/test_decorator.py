@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import functools
 import inspect
@@ -14,12 +13,8 @@ from typing import Any
 import pytest
 from support.tools import run_function
 
-from agent import Agent
-from agent.errors import ConfigurationError, ToolError
-from agent.messages import ToolResultMessage
-from agent.testing import ScriptedModel, tool_call
+from agent.errors import ConfigurationError
 from agent.tools import (
-    ToolContext,
     tool,
 )
 
@@ -76,65 +71,6 @@ def test_a_wrapped_function_keeps_its_signature() -> None:
 
     assert (double.name, double.description) == ("double", "Twice as much.")
     assert double.execute({"n": "4"}, None).text == "8"
-
-
-def test_an_async_function_is_run_to_its_end() -> None:
-    @tool
-    async def fetch(n: int) -> int:
-        return n + 1
-
-    assert fetch.execute({"n": 1}, None).text == "2"
-
-
-def test_an_async_function_is_cancelled_where_it_waits() -> None:
-    waiting, cleaned = threading.Event(), threading.Event()
-
-    @tool
-    async def wait_for_ever() -> str:
-        waiting.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cleaned.set()
-        return "never"
-
-    model = ScriptedModel([tool_call("wait_for_ever", {})], "not asked")
-    with Agent(model.model, stream_fn=model.stream, tools=[wait_for_ever]) as agent:
-        run = agent.prompt("go")
-        assert waiting.wait(5)
-        agent.abort()
-        result = run.result(5)
-    assert cleaned.wait(0)
-    assert result.stop == "aborted"
-    assert model.calls == 1
-
-
-def test_an_async_function_that_takes_too_long_is_told_so() -> None:
-    @tool(timeout=0.05)
-    async def slow() -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    model = ScriptedModel([tool_call("slow", {})], "done")
-    with Agent(model.model, stream_fn=model.stream, tools=[slow]) as agent:
-        result = agent.run("go")
-    (answer,) = [m for m in result.messages if isinstance(m, ToolResultMessage)]
-    assert answer.is_error
-    assert "slow timed out after 0.05 seconds" in answer.text
-
-
-def test_an_async_function_works_with_any_stop_signal_and_with_none() -> None:
-    @tool
-    async def again(n: int) -> int:
-        await asyncio.sleep(0)
-        return n
-
-    assert again.execute({"n": 1}, None).text == "1"
-    assert again.execute({"n": 2}, ToolContext("c", threading.Event())).text == "2"  # type: ignore[arg-type]
-    cancelled = ToolContext()
-    cancelled.cancel.cancel()
-    with pytest.raises(ToolError, match="cancelled"):
-        again.execute({"n": 3}, cancelled)
 
 
 def positional_only(a: int, /) -> None: ...

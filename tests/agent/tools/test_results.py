@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import enum
-import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from support.tools import ForeignResult, raw_tool
+from support.tools import ForeignResult
 
 from agent.messages import ImageContent, TextContent
 from agent.tools import (
-    AgentTool,
-    TitleArg,
-    ToolContext,
-    ToolDisplayHint,
     ToolResult,
     to_result,
     tool,
@@ -133,41 +127,3 @@ def test_a_foreign_result_keeps_all_its_parts() -> None:
 def test_a_raw_tool_must_return_text_blocks_or_a_result(value: Any) -> None:
     with pytest.raises(TypeError, match="must"):
         to_result(value)
-
-
-def test_the_positions_of_the_arguments_are_the_pinned_ones() -> None:
-    pinned = {
-        AgentTool: "name description parameters execute label display_hint parallel timeout read_only",
-        ToolResult: "content details meta is_error terminate status_message",
-        ToolDisplayHint: "title_args result_max_lines use_box",
-        TitleArg: "name style label",
-    }
-    for kind, names in pinned.items():
-        assert list(inspect.signature(kind).parameters) == names.split()
-    assert ToolDisplayHint() == ToolDisplayHint((), 10, False)
-    assert ToolDisplayHint([TitleArg("a")]).title_args == (TitleArg("a"),)  # type: ignore[arg-type]
-    result = ToolResult("x", {"d": 1}, {"h": "1"}, True, True, "s")
-    assert (result.text, result.details, result.meta) == ("x", {"d": 1}, {"h": "1"})
-    assert (result.is_error, result.terminate, result.status_message) == (True, True, "s")
-
-
-def test_tools_and_results_are_values() -> None:
-    result = ToolResult("x", details={"a": 1}, meta={"b": "c"})
-    assert result == copy.deepcopy(result)
-    assert len({result, copy.deepcopy(result)}) == 1
-    made = raw_tool("a")
-    assert len({made, replace(made), replace(made, name="b")}) == 2
-    with pytest.raises(AttributeError):
-        result.is_error = True  # type: ignore[misc]
-    assert replace(result, is_error=True).details == {"a": 1}
-
-
-def test_a_context_without_a_callback_drops_updates_and_one_with_it_passes_results() -> None:
-    ToolContext().update("dropped")
-    heard: list[ToolResult] = []
-    context = ToolContext("c", on_update=heard.append)
-    context.update("half")
-    context.update(ToolResult("more", status_message="50 %"))
-    assert heard == [ToolResult("half"), ToolResult("more", status_message="50 %")]
-    assert not context.cancel.is_set()
-    assert not context.cancel.wait(0)
