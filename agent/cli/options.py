@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Literal, NoReturn, TypeVar
 
 from agent.errors import ConfigurationError
@@ -13,6 +15,9 @@ from agent.thinking import THINKING_LADDER
 
 # Enough for a long task, which needs a few dozen turns; a forgotten run still ends.
 DEFAULT_MAX_TURNS = 100
+
+# How alike an unknown option and the one that the error suggests must be, from 0 to 1.
+_NEAR = 0.7
 
 _EPILOG = """\
 The model is --model, else AGENT_MODEL, else that of the first provider whose key is in the environment.
@@ -22,6 +27,7 @@ Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrup
   agent "fix the failing test"             run one task and exit
   git diff | agent -p "review this"        standard input is added to the prompt
   agent -q "write a changelog" > out.md    only the last answer goes into the file
+  agent -- "-v prints nothing, fix it"     a prompt that begins with a dash or a subcommand
   agent models [PATTERN]                   the known models, their limits and prices
   agent demo                               try it without an API key
 """
@@ -79,19 +85,38 @@ def parse_run(arguments: Sequence[str]) -> RunOptions:
 
     Raises ConfigurationError when `--cwd` is not a folder. A wrong option ends the program with code 2.
     """
-    parsed = run_parser().parse_args(arguments)
+    parsed = _parse_words(run_parser(), arguments)
     parsed.cwd = _absolute_folder(parsed.cwd)
     return _record(RunOptions, parsed)
 
 
 def parse_demo(arguments: Sequence[str]) -> DemoOptions:
-    """Parse the arguments after `agent demo`."""
-    return _record(DemoOptions, demo_parser().parse_args(arguments))
+    """Parse the arguments after `agent demo`; arguments that it lacks end the program with code 2."""
+    return _record(DemoOptions, _parse_subcommand(demo_parser(), "demo", arguments))
 
 
 def parse_models(arguments: Sequence[str]) -> ModelsOptions:
-    """Parse the arguments after `agent models`."""
-    return _record(ModelsOptions, models_parser().parse_args(arguments))
+    """Parse the arguments after `agent models`; more than one pattern ends the program with code 2."""
+    return _record(ModelsOptions, _parse_subcommand(models_parser(), "models", arguments))
+
+
+def _parse_words(parser: _Parser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse options with the words of a prompt before, between and behind them; all after `--` are words."""
+    given = list(arguments)
+    end = given.index("--") if "--" in given else len(given)
+    parser.given = given[:end]
+    parsed = parser.parse_intermixed_args(parser.given)
+    parsed.words = [*parsed.words, *given[end + 1 :]]
+    return parsed
+
+
+def _parse_subcommand(parser: _Parser, name: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of a subcommand. The error for further words names the way to prompt with them."""
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        words = [] if all(word.startswith("-") for word in unknown) else [name, *arguments]
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}", prompt=words)
+    return parsed
 
 
 _Record = TypeVar("_Record", RunOptions, DemoOptions, ModelsOptions)
@@ -114,10 +139,42 @@ def _absolute_folder(path: str) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports an error in one line: the usage text would push it off the screen."""
+    """Reports an error in one line: the usage text would push it off the screen.
 
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}{self._suggestion(message)} (see {self.prog} --help)\n")
+    `given`: the arguments that may be a prompt which looks like an option.
+    """
+
+    given: Sequence[str] = ()
+
+    def error(self, message: str, prompt: Sequence[str] = ()) -> NoReturn:
+        """End the program with code 2. `prompt`: the words that were perhaps meant as one."""
+        hint = self._as_prompt(prompt) or self._dashed_prompt(message) or self._suggestion(message)
+        self.exit(2, f"{self.prog}: {message}{hint} (see {self.prog} --help)\n")
+
+    def _as_prompt(self, words: Sequence[str]) -> str:
+        return f"; to send this as a prompt: agent -- {shlex.join(words)}" if words else ""
+
+    def _dashed_prompt(self, message: str) -> str:
+        """How to give a prompt that begins with a dash, where the error is about one."""
+        if message.startswith("argument -p/--prompt: expected"):
+            following = [text for option, text in pairwise(self.given) if option in ("-p", "--prompt")]
+            return (
+                f"; a value that begins with a dash follows =: -p={shlex.quote(following[0])}"
+                if following
+                else ""
+            )
+        for index, word in enumerate(self.given):
+            if (
+                len(word) > 2
+                and word[0] == "-"
+                and word[1] != "-"
+                and word not in self._option_string_actions
+            ):
+                if "=" in word[:3] or word.startswith("-p"):
+                    continue
+                words = shlex.join(self.given[index:])
+                return f"; a prompt that begins with a dash follows --: agent -- {words}"
+        return ""
 
     def _suggestion(self, message: str) -> str:
         what, _, words = message.partition(": ")
@@ -125,11 +182,12 @@ class _Parser(argparse.ArgumentParser):
             return ""
         from difflib import get_close_matches
 
-        near = get_close_matches(words.split()[0].partition("=")[0], self._option_string_actions, n=1)
+        name = words.split()[0].partition("=")[0]
+        near = get_close_matches(name, self._option_string_actions, n=1, cutoff=_NEAR)
         return f"; did you mean {near[0]}?" if near else ""
 
 
-def run_parser() -> argparse.ArgumentParser:
+def run_parser() -> _Parser:
     """The parser of `agent [options] [prompt]`."""
     parser = _Parser(
         prog="agent",
@@ -186,7 +244,7 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def models_parser() -> argparse.ArgumentParser:
+def models_parser() -> _Parser:
     """The parser of `agent models`."""
     parser = _Parser(
         prog="agent models",
@@ -196,7 +254,7 @@ def models_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def demo_parser() -> argparse.ArgumentParser:
+def demo_parser() -> _Parser:
     """The parser of `agent demo`."""
     parser = _Parser(
         prog="agent demo",

@@ -68,3 +68,49 @@ def test_options_of_sessions_are_refused_as_not_implemented(option: str) -> None
     ended = run_command([sys.executable, "-m", "agent", option], env=environment())
     assert ended.returncode == 2
     assert "not yet" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fix", "--model", "x", "the", "test"], ["fix", "the", "test"]),
+        (["--model", "x", "fix", "-q", "the test"], ["fix", "the test"]),
+        (["fix", "--model", "x", "--", "-v", "--json"], ["fix", "-v", "--json"]),
+        (["--", "models"], ["models"]),
+        (["--model", "x", "models", "demo"], ["models", "demo"]),
+        (["--", "a", "--", "b"], ["a", "--", "b"]),
+        (["- a bullet"], ["- a bullet"]),
+    ],
+)
+def test_words_and_options_come_in_any_order(arguments: list[str], words: list[str]) -> None:
+    """N19"""
+    options = parse_run(arguments)
+    assert (options.words, options.json) == (words, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["models", "are", "wrong in", "it"], "agent -- models are 'wrong in' it"),
+        (["demo", "my", "feature"], "agent -- demo my feature"),
+        (["-hello"], "a prompt that begins with a dash follows --: agent -- -hello"),
+        (["-quick fix", "now"], "agent -- '-quick fix' now"),
+        (["-p", "-hello you"], "-p='-hello you'"),
+        (["--yolo", "hi"], "unrecognized arguments: --yolo (see agent --help)"),
+        (["models", "--frob"], "unrecognized arguments: --frob (see agent models --help)"),
+    ],
+)
+def test_words_that_look_like_a_command_or_option_run_nothing_and_are_explained(
+    arguments: list[str], said: str
+) -> None:
+    """N19"""
+    ended = run_command([sys.executable, "-m", "agent", *arguments], env=environment())
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_the_way_that_the_errors_name_works() -> None:
+    """N19"""
+    assert parse_run(["-p=-hello you"]).prompt == "-hello you"
+    assert parse_run(["--", "-quick fix", "now"]).words == ["-quick fix", "now"]
