@@ -327,52 +327,52 @@ def test_what_came_before_the_abort_is_kept() -> None:
 
 
 def test_an_answer_that_is_done_after_the_abort_still_counts_as_aborted() -> None:
-    asked = threading.Event()
+    requested = threading.Event()
 
     def deaf(model: Any, context: AgentContext, options: StreamOptions) -> Iterator[Any]:
         yield TextDelta(0, "all of it")
-        asked.set()
+        requested.set()
         options.cancel.wait()
         yield StreamDone()
 
     with Agent(LOCAL, stream_fn=deaf) as mine:
         run = mine.prompt("hi")
-        assert asked.wait(10)
+        assert requested.wait(10)
         mine.abort()
         assert run.result(10).stop == "aborted"
         assert labels(mine.state.messages) == "hi,A~"
 
 
 def test_a_stream_that_fails_because_it_was_aborted_counts_as_aborted() -> None:
-    asked = threading.Event()
+    requested = threading.Event()
 
     def torn(model: Any, context: AgentContext, options: StreamOptions) -> Iterator[Any]:
         yield TextDelta(0, "half")
-        asked.set()
+        requested.set()
         options.cancel.wait()
         raise ConnectionResetError("connection reset by peer")
 
     with Agent(LOCAL, stream_fn=torn) as mine:
         run = mine.prompt("hi")
-        assert asked.wait(10)
+        assert requested.wait(10)
         mine.abort()
         assert run.result(10).stop == "aborted"
         assert labels(mine.state.messages) == "hi,A~"
 
 
 def test_a_stream_that_just_ends_because_it_was_aborted_counts_as_aborted() -> None:
-    asked = threading.Event()
+    requested = threading.Event()
 
     def quiet(model: Any, context: AgentContext, options: StreamOptions) -> Iterator[Any]:
         yield TextDelta(0, "half")
-        asked.set()
+        requested.set()
         options.cancel.wait()
 
     events: list[Event] = []
     with Agent(LOCAL, stream_fn=quiet) as mine:
         mine.subscribe(events.append)
         mine.prompt("hi")
-        assert asked.wait(10)
+        assert requested.wait(10)
         mine.abort()
         assert mine.wait_for_idle(10)
     assert story(events) == (

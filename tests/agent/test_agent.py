@@ -122,7 +122,7 @@ def test_the_tools_of_an_agent_are_the_set_it_was_given() -> None:
     assert Agent(tools=tools).state.tools is tools
 
 
-def test_options_that_come_later_say_so() -> None:
+def test_options_that_are_not_supported_yet_are_named() -> None:
     with pytest.raises(ConfigurationError, match="compaction"):
         Agent(compaction=object())
 
@@ -241,7 +241,7 @@ def test_an_error_ends_in_the_state_until_the_next_prompt() -> None:
         assert made.agent.state.error == ""
 
 
-def test_what_was_mended_leaves_no_error() -> None:
+def test_a_recovered_failure_leaves_no_error() -> None:
     with Made(error(RESET), "fine") as made:
         assert made.go().agent.state.error == ""
 
@@ -288,11 +288,11 @@ def test_a_context_that_can_not_be_made_ends_in_the_state_too() -> None:
 
 
 def test_hooks_and_limits_of_the_agent_reach_its_runs() -> None:
-    asked: list[str] = []
-    hooks = Hooks(before_tool=lambda info: asked.append(f"{info.name} of {current_run() == info.run}"))
+    calls: list[str] = []
+    hooks = Hooks(before_tool=lambda info: calls.append(f"{info.name} of {current_run() == info.run}"))
     with Made([call()], "never", tools=[echo], hooks=hooks, limits=Limits(max_turns=1)) as made:
         assert made.agent.run("hi").stop == "max_turns"
-        assert asked == ["echo of True"]
+        assert calls == ["echo of True"]
 
 
 # --- no model, no stream function ------------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_clearing_one_queue_leaves_the_other() -> None:
     assert not agent.has_queued_messages
 
 
-def test_follow_ups_can_be_looked_at_and_taken_back() -> None:
+def test_follow_ups_can_be_inspected_and_taken_back() -> None:
     agent = Agent()
     for word in ("first", "second", "third"):
         agent.follow_up(word)

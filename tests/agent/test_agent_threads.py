@@ -37,15 +37,15 @@ def agent_of(*turns: Any, **options: Any) -> Agent:
 
 
 class Gate:
-    """A model that answers once `go` is set; `asked` is set when a request waits."""
+    """A model that answers once `go` is set; `requested` is set when a request waits."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.go = threading.Event()
 
     def stream(self, model: Any, context: AgentContext, options: StreamOptions) -> Any:
         yield TextDelta(0, "half")
-        self.asked.set()
+        self.requested.set()
         options.cancel.on_cancel(self.go.set)
         assert self.go.wait(10)
         yield StreamDone()
@@ -295,7 +295,7 @@ def test_steering_and_follow_ups_are_taken_during_a_slow_stream() -> None:
     agent = Agent(ScriptedModel().model, stream_fn=gate.stream)
     with agent:
         run = agent.prompt("hi")
-        assert gate.asked.wait(10)
+        assert gate.requested.wait(10)
         with pytest.raises(AgentBusyError):
             agent.prompt("x")
         with pytest.raises(AgentBusyError):
@@ -553,7 +553,7 @@ def test_a_signal_that_reaches_another_thread_is_handled_while_the_main_thread_w
     handled = threading.Event()
 
     def interrupt_myself() -> None:
-        assert gate.asked.wait(10)
+        assert gate.requested.wait(10)
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
         if handled.wait(10):
             gate.go.set()
@@ -579,7 +579,7 @@ def test_ctrl_c_while_waiting_in_run_aborts_it() -> None:
     assert main is not None
 
     def interrupt() -> None:
-        assert gate.asked.wait(10)
+        assert gate.requested.wait(10)
         signal.pthread_kill(main, signal.SIGINT)
 
     with Agent(ScriptedModel().model, stream_fn=gate.stream) as agent:
@@ -611,7 +611,7 @@ def test_a_signal_handler_may_abort_and_queue_whatever_it_interrupts() -> None:
         before = signal.signal(signal.SIGINT, handler)
         try:
             run = agent.prompt("hi")
-            assert gate.asked.wait(10)
+            assert gate.requested.wait(10)
             with agent._lock, agent._inbox._lock:  # as if it came in the middle of a call
                 signal.raise_signal(signal.SIGINT)
             assert run.result(10).stop == "aborted"

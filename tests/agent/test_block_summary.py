@@ -25,7 +25,7 @@ from agent.messages import (
 from agent.retry import is_resumable, is_retryable
 
 
-def test_each_block_is_told_by_its_type_and_its_bytes() -> None:
+def test_each_block_is_described_by_its_type_and_its_bytes() -> None:
     content = [
         TextContent("hello"),
         ThinkingContent("", "0123456789abcdef", True),
@@ -69,7 +69,7 @@ def test_an_error_without_a_text_gets_one_that_is_final(blank: str) -> None:
     message = AssistantMessage(
         [TextContent("half")], "a", "prov", "mod", stop_reason="error", error_message=blank
     )
-    told = with_error_text(message)
+    named = with_error_text(message)
     for part in (
         "stop_reason=error",
         "no error message",
@@ -77,12 +77,12 @@ def test_an_error_without_a_text_gets_one_that_is_final(blank: str) -> None:
         "model=mod",
         "blocks: [text(len=4)]",
     ):
-        assert part in told.error_message
-    assert "\n" not in told.error_message
-    assert not is_resumable(told.error_message)
-    assert not is_retryable(told.error_message)
+        assert part in named.error_message
+    assert "\n" not in named.error_message
+    assert not is_resumable(named.error_message)
+    assert not is_retryable(named.error_message)
     assert message.error_message == blank
-    assert told.content == message.content
+    assert named.content == message.content
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_other_messages_are_passed_on_as_they_are(message: AssistantMessage) -> 
 
 
 def test_an_error_without_blocks_says_so() -> None:
-    told = with_error_text(AssistantMessage((), stop_reason="error"))
-    assert "blocks: []" in told.error_message
+    named = with_error_text(AssistantMessage((), stop_reason="error"))
+    assert "blocks: []" in named.error_message

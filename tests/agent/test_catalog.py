@@ -54,16 +54,16 @@ def test_a_risk_above_the_greatest_allowed_is_out_even_when_listed(max_risk: str
 
 
 def test_the_authorizer_has_the_last_word() -> None:
-    asked: list[CatalogItem] = []
+    authorized: list[CatalogItem] = []
 
     def authorize(item: CatalogItem) -> bool:
-        asked.append(item)
+        authorized.append(item)
         return item.name == "a"
 
     catalog = catalog_of(("a", "mcp", "github"), ("b",), ("c", "local", "", "write"))
     policy = Policy("tenant", ["a", "b", "c"], authorize=authorize)
     assert catalog.snapshot(policy).names() == ["a"]
-    assert [(item.name, item.source, item.source_id, item.risk) for item in asked] == [
+    assert [(item.name, item.source, item.source_id, item.risk) for item in authorized] == [
         ("a", "mcp", "github", "read"),
         ("b", "local", "", "read"),
     ]
@@ -192,14 +192,14 @@ def test_an_empty_query_finds_all_up_to_the_limit() -> None:
         ("v2", "api_v2", True),
     ],
 )
-def test_how_words_are_told_apart_and_matched(query: str, name: str, hit: bool) -> None:
+def test_how_words_are_separated_and_matched(query: str, name: str, hit: bool) -> None:
     assert (found(search_of(named(name)), query) == [name]) is hit
 
 
 # --- activating ------------------------------------------------------------------------------------
 
 
-def said(search: ToolSearch, run: str = "r1", **arguments: Any) -> dict[str, Any]:
+def search_result(search: ToolSearch, run: str = "r1", **arguments: Any) -> dict[str, Any]:
     context = ToolContext("c1", run=RunMetadata(run))
     return json.loads(search.execute(arguments, context).text)  # type: ignore[no-any-return]
 
@@ -225,7 +225,7 @@ def test_without_anything_to_find_there_is_no_search() -> None:
 
 def test_a_search_reports_what_it_found_and_activated() -> None:
     search = search_of(named("create_issue", "Create an issue."), named("close_issue"), named("other"))
-    report = said(search, query="issue", activate=["close_issue", "other", "nope"])
+    report = search_result(search, query="issue", activate=["close_issue", "other", "nope"])
     assert report["matches"][0] == {
         "name": "create_issue",
         "description": "Create an issue.",
@@ -240,19 +240,19 @@ def test_a_search_reports_what_it_found_and_activated() -> None:
 def test_the_last_search_replaces_the_selection_and_the_hook_speaks_once() -> None:
     search = search_of(named("create_issue"), named("send_mail"))
     assert given(search) is None
-    said(search, query="issue")
+    search_result(search, query="issue")
     assert given(search) == ["tool_search", "create_issue"]
     assert given(search) is None
-    said(search, query="mail")
+    search_result(search, query="mail")
     assert given(search) == ["tool_search", "send_mail"]
-    said(search, query="zebra")
+    search_result(search, query="zebra")
     assert given(search) == ["tool_search"]
 
 
 def test_runs_know_nothing_of_each_other_s_searches() -> None:
     search = search_of(named("create_issue"), named("send_mail"))
-    said(search, "r1", query="issue")
-    said(search, "r2", query="mail")
+    search_result(search, "r1", query="issue")
+    search_result(search, "r2", query="mail")
     assert given(search, "r1") == ["tool_search", "create_issue"]
     assert given(search, "r2") == ["tool_search", "send_mail"]
     assert given(search, "r3") is None
@@ -261,9 +261,9 @@ def test_runs_know_nothing_of_each_other_s_searches() -> None:
 def test_sixty_four_runs_are_remembered_the_longest_unused_goes_first() -> None:
     search = search_of(named("create_issue"))
     for n in range(64):
-        said(search, f"r{n}", query="issue")
-    said(search, "r0", query="issue")
-    said(search, "r64", query="issue")
+        search_result(search, f"r{n}", query="issue")
+    search_result(search, "r0", query="issue")
+    search_result(search, "r64", query="issue")
     assert given(search, "r1") is None
     assert given(search, "r0") is not None
     assert given(search, "r2") is not None
@@ -275,7 +275,7 @@ def test_a_permission_withdrawn_after_the_search_is_withdrawn_at_the_next_turn()
     allowed = {"create_issue", "close_issue"}
     policy = Policy(allowlist=["*"], authorize=lambda item: item.name in allowed)
     search = search_of(named("create_issue"), named("close_issue"), policy=policy)
-    said(search, query="issue")
+    search_result(search, query="issue")
     allowed.remove("create_issue")
     assert given(search) == ["tool_search", "close_issue"]
     allowed.clear()
@@ -292,7 +292,7 @@ def test_a_policy_that_can_not_be_asked_any_more_gives_nothing(caplog: pytest.Lo
         return True
 
     search = search_of(named("create_issue"), policy=Policy(allowlist=["*"], authorize=authorize))
-    said(search, query="issue")
+    search_result(search, query="issue")
     broken.append(True)
     with caplog.at_level(logging.ERROR, "agent"):
         assert given(search) is None

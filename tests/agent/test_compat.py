@@ -166,7 +166,7 @@ def test_arguments_that_are_no_json_are_an_error_result() -> None:
     assert result.is_error
 
 
-def test_the_model_is_told_of_the_tools_given_or_of_those_of_the_executor() -> None:
+def test_the_model_is_sent_the_given_tools_or_those_of_the_executor() -> None:
     loop, model = loop_of("a", "b", "c")
     loop.run_non_streaming(HI)
     loop.run_non_streaming(HI, [add])
@@ -244,16 +244,16 @@ def test_names_are_found_whatever_their_case() -> None:
     assert (events[0].tool_name, events[0].result.text) == ("add", "2")
 
 
-def test_the_before_hook_blocks_with_its_reason_and_the_after_hook_is_not_asked() -> None:
-    asked: list[str] = []
+def test_the_before_hook_blocks_with_its_reason_and_the_after_hook_is_not_called() -> None:
+    after_calls: list[str] = []
     executor = ToolExecutor(
         [add, stop],
         before_tool_call=lambda c: (c.name == "stop", "not now"),
-        after_tool_call=lambda c, result: asked.append(c.name),
+        after_tool_call=lambda c, result: after_calls.append(c.name),
     )
     events, _, ends = executor.execute_tool_calls([], [call("stop"), call("add", "c2", a=1, b=1)])
     assert [(event.result.text, event.is_error) for event in events] == [("not now", True), ("2", False)]
-    assert asked == ["add"]
+    assert after_calls == ["add"]
     assert not ends
 
 
@@ -325,11 +325,11 @@ def test_the_loop_of_the_executor_asks_until_there_are_no_calls() -> None:
         seen.append(len(messages))
         return answers.pop(0)
 
-    said = ToolExecutor([add]).execute_tool_call_loop(HI, chat)
-    assert said == "It is 2."
+    answer = ToolExecutor([add]).execute_tool_call_loop(HI, chat)
+    assert answer == "It is 2."
     assert seen == [1, 3]
-    assert [message.role for message in said.messages] == ["user", "assistant", "toolResult", "assistant"]
-    assert [each.name for each in said.tool_calls] == ["add"]
+    assert [message.role for message in answer.messages] == ["user", "assistant", "toolResult", "assistant"]
+    assert [each.name for each in answer.tool_calls] == ["add"]
 
 
 def test_the_loop_of_the_executor_sums_the_usage() -> None:
@@ -338,8 +338,8 @@ def test_the_loop_of_the_executor_sums_the_usage() -> None:
         AssistantMessage([call("add", a=1, b=1)], usage=Usage(input=1)),
         AssistantMessage("It is 2.", usage=Usage(output=2)),
     ]
-    said = ToolExecutor([add]).execute_tool_call_loop(HI, lambda messages: answers.pop(0))
-    assert (said.usage.input, said.usage.output) == (1, 2)
+    answer = ToolExecutor([add]).execute_tool_call_loop(HI, lambda messages: answers.pop(0))
+    assert (answer.usage.input, answer.usage.output) == (1, 2)
 
 
 @pytest.mark.parametrize("given", [[], HI])
@@ -382,7 +382,7 @@ def test_callbacks_may_be_left_out() -> None:
     assert stream_chat(loop, HI) == "5"
 
 
-def test_empty_pieces_are_not_told() -> None:
+def test_empty_pieces_are_not_emitted() -> None:
     loop, _ = loop_of([StreamStart(), TextDelta(0, ""), TextDelta(0, "x"), StreamDone()])
     pieces: list[str] = []
     stream_chat(loop, HI, on_delta=pieces.append)
@@ -445,8 +445,8 @@ def test_mcp_tools_as_definitions() -> None:
 
 def test_every_hour_of_the_day() -> None:
     hours = "子丑丑寅寅卯卯辰辰巳巳午午未未申申酉酉戌戌亥亥子"
-    told = [this_moment(datetime(2025, 3, 1, hour, 30)) for hour in range(24)]
-    assert told == [f"当前时辰: 2025-03-01 {name}时" for name in hours]
+    moments = [this_moment(datetime(2025, 3, 1, hour, 30)) for hour in range(24)]
+    assert moments == [f"当前时辰: 2025-03-01 {name}时" for name in hours]
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_the_day_changes_at_midnight() -> None:
     assert this_moment(datetime(2025, 3, 2, 0, 30)) == "当前时辰: 2025-03-02 子时"
 
 
-def test_a_moment_is_told_in_the_zone_asked_for() -> None:
+def test_a_moment_is_formatted_in_the_requested_time_zone() -> None:
     shanghai = timezone(timedelta(hours=8))
     assert this_moment(datetime(2025, 3, 1, 20, 0, tzinfo=UTC), shanghai) == "当前时辰: 2025-03-02 寅时"
     assert this_moment(0.0, shanghai) == "当前时辰: 1970-01-01 辰时"
@@ -469,9 +469,9 @@ def test_a_moment_is_told_in_the_zone_asked_for() -> None:
 
 
 def test_without_a_moment_it_is_now() -> None:
-    before, told, after = this_moment(), this_moment(), this_moment()
-    assert told in (before, after)
-    assert told.startswith("当前时辰: ")
+    before, moment, after = this_moment(), this_moment(), this_moment()
+    assert moment in (before, after)
+    assert moment.startswith("当前时辰: ")
 
 
 def test_end_events_are_those_of_the_package() -> None:

@@ -1,4 +1,4 @@
-"""What happens in a run, told as events: their fields, their JSON, and that they stay right when kept."""
+"""The events of a run: their fields, their JSON, and that they stay correct when kept."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_the_json_of_a_run_grows_with_its_length() -> None:
     assert written(2000) == pytest.approx(10 * written(200), rel=0.05)
 
 
-def test_events_that_were_kept_still_show_the_moment_they_told_of() -> None:
+def test_kept_events_still_show_the_state_at_their_emission() -> None:
     model = ScriptedModel(["one two three", tool_call("missing", {"path": "a/b/c/d/e/f/g"})], "four")
     seen: list[Event] = []
     at_once: list[tuple[str, Any]] = []

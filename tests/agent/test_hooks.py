@@ -93,7 +93,7 @@ def test_a_set_alone_is_itself_and_a_hook_alone_is_called_directly() -> None:
     assert merge_hooks(Hooks(), alone, Hooks()).should_stop_after_turn is stop
 
 
-def test_the_first_denial_wins_and_later_gates_are_not_asked() -> None:
+def test_the_first_denial_wins_and_later_gates_are_not_called() -> None:
     seen: list[Any] = []
     decision = decide(
         gate(None, seen),
@@ -209,12 +209,12 @@ def test_a_transform_that_spoils_its_list_and_returns_nothing_changes_nothing() 
 
 
 @pytest.mark.parametrize("answers", [(False, True, False), (True, True), (False, False)])
-def test_a_run_stops_when_any_test_says_so_and_all_are_asked(answers: tuple[bool, ...]) -> None:
-    asked: list[bool] = []
+def test_a_run_stops_when_any_stop_test_is_true_and_all_are_called(answers: tuple[bool, ...]) -> None:
+    calls: list[bool] = []
 
     def test(answer: bool) -> Hooks:
         def should_stop(info: RunInfo) -> bool:
-            asked.append(answer)
+            calls.append(answer)
             return answer
 
         return Hooks(should_stop_after_turn=should_stop)
@@ -222,7 +222,7 @@ def test_a_run_stops_when_any_test_says_so_and_all_are_asked(answers: tuple[bool
     merged = merge_hooks(*(test(answer) for answer in answers)).should_stop_after_turn
     assert merged is not None
     assert merged(RunInfo()) is any(answers)
-    assert asked == list(answers)
+    assert calls == list(answers)
 
 
 def test_merging_merged_sets_is_merging_them_all() -> None:

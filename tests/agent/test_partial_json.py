@@ -55,7 +55,7 @@ def prefixes(text: str, step: int = 1) -> Iterator[str]:
 
 @settings(deadline=None, max_examples=60)
 @given(objects, st.booleans(), st.sampled_from([None, 1]))
-def test_every_prefix_keeps_only_what_the_whole_text_says_and_never_shrinks(
+def test_every_prefix_keeps_only_values_of_the_whole_text_and_never_shrinks(
     value: dict[str, Any], ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)

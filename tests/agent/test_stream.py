@@ -281,7 +281,7 @@ def test_blocks_that_hold_nothing_are_left_out_but_a_signature_is_something() ->
     assert built(TextDelta(0, " ")).content == (TextContent(" "),)
 
 
-def test_arguments_at_the_end_replace_what_the_deltas_spelled() -> None:
+def test_arguments_at_the_end_replace_those_of_the_deltas() -> None:
     message = built(ToolCallStart(0, "c", "t"), ToolCallDelta(0, '{"a":1'), ToolCallEnd(0, {"a": 2}))
     assert message.tool_calls[0].arguments == {"a": 2}
     assert built(ToolCallStart(0, "c", "t"), ToolCallEnd(0, {})).tool_calls[0].arguments == {}
@@ -307,7 +307,7 @@ def test_an_error_keeps_what_came_and_says_why() -> None:
     assert built(end=StreamError("stop", "aborted")).stop_reason == "aborted"
 
 
-def test_malformed_arguments_are_told_by_the_position_of_their_call() -> None:
+def test_malformed_arguments_are_reported_by_the_position_of_their_call() -> None:
     """J09: an array as arguments; and a call that was cut off."""
     log: list[StreamEvent] = [
         TextDelta(0, "x"),

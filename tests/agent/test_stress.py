@@ -55,7 +55,7 @@ def tools() -> list[AgentTool]:
     def talks(arguments: dict[str, Any], context: Any) -> str:
         for number in range(5):
             context.update(str(number))
-        return "said it"
+        return "done"
 
     def waits(arguments: dict[str, Any], context: Any) -> str:
         context.cancel.wait(0.002)

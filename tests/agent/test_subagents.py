@@ -104,7 +104,7 @@ def test_a_failed_child_is_an_error_result_with_its_text() -> None:
     assert (result.text, result.is_error) == ("helper failed: 400 no such model", True)
 
 
-def test_what_a_guardrail_of_the_child_says_reaches_the_model() -> None:
+def test_the_error_of_a_guardrail_of_the_child_reaches_the_model() -> None:
     def refuse(info: Any) -> None:
         raise ValueError("not about that")
 
@@ -266,7 +266,7 @@ def test_a_stream_of_events_is_that_of_the_run_alone() -> None:
     assert_events_balance(events)
 
 
-def test_a_queued_subscriber_hears_of_children_too() -> None:
+def test_a_queued_subscriber_gets_the_events_of_children_too() -> None:
     events: list[Event] = []
     with agent_of([ask()], "done", tools=[helper("x")]) as agent:
         agent.subscribe(events.append, queue=100)
@@ -277,8 +277,8 @@ def test_a_queued_subscriber_hears_of_children_too() -> None:
 def test_events_of_a_child_run_by_a_hook_come_before_the_next_event() -> None:
     events: list[Event] = []
 
-    def judge(info: Any) -> ToolDecision:
-        with agent_of("yes", name="judge") as other:
+    def gate(info: Any) -> ToolDecision:
+        with agent_of("yes", name="gate") as other:
             return ToolDecision.allow() if other.run("may it?").text == "yes" else ToolDecision.deny()
 
     @tool
@@ -286,13 +286,13 @@ def test_events_of_a_child_run_by_a_hook_come_before_the_next_event() -> None:
         """Act."""
         return "acted"
 
-    with agent_of([tool_call("act")], "done", tools=[act], hooks=Hooks(before_tool=judge)) as agent:
+    with agent_of([tool_call("act")], "done", tools=[act], hooks=Hooks(before_tool=gate)) as agent:
         agent.subscribe(events.append)
         agent.run("hi")
     names = [event.agent_name for event in events]
     kinds = [event.type for event in events]
-    first, last = names.index("judge"), len(names) - names[::-1].index("judge")
-    assert set(names[first:last]) == {"judge"}
+    first, last = names.index("gate"), len(names) - names[::-1].index("gate")
+    assert set(names[first:last]) == {"gate"}
     assert kinds[last] == "tool_execution_start"
 
 
@@ -314,9 +314,9 @@ def test_events_of_a_run_that_outlives_the_run_it_was_started_in_are_not_kept() 
         agent.run("hi")
         go.set()
         assert other.wait_for_idle(10)
-        heard = len(events)
+        emitted = len(events)
         assert not agent._relay.has_pending
-    assert [event.type for event in events[:heard]].count("agent_end") == 1
+    assert [event.type for event in events[:emitted]].count("agent_end") == 1
     other.close()
 
 
@@ -534,7 +534,7 @@ def test_the_error_of_a_child_is_not_raised_by_the_caller() -> None:
             agent.run("hi")
 
 
-# --- in a storm ------------------------------------------------------------------------------------
+# --- under random aborts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -542,12 +542,12 @@ def test_every_run_at_every_level_begins_and_ends_once_whenever_it_is_aborted(se
     chance = random.Random(seed)
 
     def answer(level: int) -> Callable[[Any], Any]:
-        def said(context: Any) -> Any:
+        def reply(context: Any) -> Any:
             if level < 3 and chance.random() < 0.5:
                 return [tool_call("sub", {"prompt": "go"}, f"c{chance.random()}") for _ in range(3)]
             return "word " * chance.randint(1, 20)
 
-        return said
+        return reply
 
     def made(level: int) -> Agent:
         below = as_tool(lambda: made(level + 1), "sub", "", parallel=chance.random() < 0.7)

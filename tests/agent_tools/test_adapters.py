@@ -187,14 +187,14 @@ def test_an_awaited_call_gets_a_result_whatever_is_raised(error: BaseException) 
 
 
 def test_progress_reaches_the_listener() -> None:
-    heard: list[str] = []
+    updates: list[str] = []
 
     def answer(context: Context) -> str:
         context.update(Result("half"))
         return "done"
 
-    asyncio.run(call_tool(Foreign(answer), {}, on_update=lambda partial: heard.append(partial.text)))
-    assert heard == ["half"]
+    asyncio.run(call_tool(Foreign(answer), {}, on_update=lambda partial: updates.append(partial.text)))
+    assert updates == ["half"]
 
 
 def test_cancelling_the_task_stops_the_command(tmp_path: Path) -> None:

@@ -304,7 +304,7 @@ print(result.text[-300:])
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "expected"),
     [
         (
             r'head -c 150000000 /dev/zero | tr "\0" a',
@@ -313,13 +313,13 @@ print(result.text[-300:])
         ("timeout 1 yes", "Command exited with code 124"),
     ],
 )
-def test_memory_does_not_grow_with_the_output(temporary: Path, command: str, said: str) -> None:
+def test_memory_does_not_grow_with_the_output(temporary: Path, command: str, expected: str) -> None:
     """B13, B14"""
     code = MEASURED.format(path=[os.getcwd(), *sys.path], folder=str(temporary), command=command)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     growth, _, text = done.stdout.partition("\n")
     assert int(growth) < 10_000_000
-    assert said in text
+    assert expected in text
     assert not list(temporary.rglob("*.log"))
 
 

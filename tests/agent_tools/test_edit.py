@@ -171,16 +171,16 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("content", "old", "new", "said"), REFUSALS)
+@pytest.mark.parametrize(("content", "old", "new", "expected"), REFUSALS)
 def test_an_edit_that_cannot_be_made_is_an_error_and_the_file_stays(
-    target: EditedFile, content: str | bytes, old: str, new: str, said: list[str]
+    target: EditedFile, content: str | bytes, old: str, new: str, expected: list[str]
 ) -> None:
     """E03, E10, E11, E12, E15, E24"""
     target.put(content)
     before = (target.bytes, target.path.stat().st_mtime_ns, target.path.stat().st_ino)
     outcome = target.edit(old, new)
     assert outcome.is_error
-    for words in said:
+    for words in expected:
         assert words in outcome.text
     assert (target.bytes, target.path.stat().st_mtime_ns, target.path.stat().st_ino) == before
 
@@ -226,15 +226,17 @@ def test_the_closest_lines_are_shown_when_nothing_matches(target: EditedFile) ->
 
 
 @pytest.mark.parametrize(
-    ("count", "said"),
+    ("count", "expected"),
     [
         (10, "10 occurrences of the text in f (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)"),
         (11, "11 occurrences of the text in f (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)"),
         (5000, "at least 1000 occurrences"),
     ],
 )
-def test_many_places_are_counted_and_the_first_ones_named(target: EditedFile, count: int, said: str) -> None:
-    assert said in target.put("x\n" * count).edit("x", "y").text
+def test_many_places_are_counted_and_the_first_ones_named(
+    target: EditedFile, count: int, expected: str
+) -> None:
+    assert expected in target.put("x\n" * count).edit("x", "y").text
 
 
 def test_several_places_in_one_line_name_it_once(target: EditedFile) -> None:
@@ -272,7 +274,7 @@ def test_edits_may_touch_each_other(target: EditedFile) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected"),
     [
         (edits(("a\nb", "X"), ("b\nc", "Y")), ["edits[0] and edits[1] overlap", "line 2"]),
         (edits(("a", "X"), ("a", "Y")), ["overlap"]),
@@ -283,12 +285,12 @@ def test_edits_may_touch_each_other(target: EditedFile) -> None:
     ],
 )
 def test_edits_that_cannot_all_be_made_change_nothing(
-    target: EditedFile, wrong: Any, said: list[str]
+    target: EditedFile, wrong: Any, expected: list[str]
 ) -> None:
     target.put("a\nb\nc\n")
     outcome = target.tool(path="f", edits=wrong)
     assert outcome.is_error
-    for words in said:
+    for words in expected:
         assert words in outcome.text
     assert target.bytes == b"a\nb\nc\n"
 
@@ -318,7 +320,7 @@ def test_an_empty_list_beside_oldtext_is_ignored_and_both_forms_at_once_are_not(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ({"oldText": "a", "newText": "b"}, "path is required"),
         ({"path": "", "oldText": "a", "newText": "b"}, "path is required"),
@@ -329,12 +331,12 @@ def test_an_empty_list_beside_oldtext_is_ignored_and_both_forms_at_once_are_not(
     ],
 )
 def test_missing_and_wrong_arguments_are_named(
-    target: EditedFile, arguments: dict[str, Any], said: str
+    target: EditedFile, arguments: dict[str, Any], expected: str
 ) -> None:
     target.put("a")
     outcome = target.tool.execute(arguments)
     assert outcome.is_error
-    assert said in outcome.text
+    assert expected in outcome.text
 
 
 # The file
@@ -343,10 +345,10 @@ def test_missing_and_wrong_arguments_are_named(
 def test_a_missing_file_a_directory_and_a_pipe_are_errors(target: EditedFile) -> None:
     (target.folder / "sub").mkdir()
     os.mkfifo(target.folder / "pipe")
-    for path, said in (("no", "not found: no"), ("sub", "directory"), ("pipe", "FIFO")):
+    for path, expected in (("no", "not found: no"), ("sub", "directory"), ("pipe", "FIFO")):
         outcome = target.tool(path=path, oldText="a", newText="b")
         assert outcome.is_error
-        assert said in outcome.text
+        assert expected in outcome.text
 
 
 def test_a_file_that_read_finds_edit_finds_too(target: EditedFile) -> None:
@@ -419,7 +421,7 @@ def test_a_cancelled_edit_leaves_the_file_as_it_was(target: EditedFile, look: in
     assert target.bytes == b"a"
 
 
-def test_the_journal_hears_of_a_change_that_will_be_made_and_of_no_other(target: EditedFile) -> None:
+def test_the_journal_records_changes_that_will_be_made_and_no_others(target: EditedFile) -> None:
     class Journal:
         def __init__(self) -> None:
             self.before: list[bytes] = []
@@ -489,7 +491,7 @@ def test_delegates_stand_for_the_disk(tmp_path: Path) -> None:
     assert "not found" in tool(path="other", oldText="x", newText="y").text
 
 
-def test_the_error_of_a_writing_delegate_is_told(tmp_path: Path) -> None:
+def test_the_error_of_a_writing_delegate_is_returned(tmp_path: Path) -> None:
     def writer(context: Any, path: str, text: str) -> None:
         raise RuntimeError("the editor is closed")
 

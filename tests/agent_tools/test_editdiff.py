@@ -65,11 +65,13 @@ def test_a_final_newline_that_comes_or_goes_is_named(tmp_path: Path, editdiff: A
     ]
 
 
-@pytest.mark.parametrize(("old", "said"), [("none", "Could not find"), ("l", "occurrences"), ("", "empty")])
-def test_an_edit_that_would_fail_fails_here_too(editdiff: Any, old: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("old", "expected"), [("none", "Could not find"), ("l", "occurrences"), ("", "empty")]
+)
+def test_an_edit_that_would_fail_fails_here_too(editdiff: Any, old: str, expected: str) -> None:
     result = editdiff(path="f", oldText=old, newText="x")
     assert result.is_error
-    assert said in result.text
+    assert expected in result.text
 
 
 def test_a_cancelled_call_shows_nothing(editdiff: Any) -> None:

@@ -133,7 +133,7 @@ def test_context_crosses_the_windows_of_a_large_file(
     assert len(rows(whole)) == 19 * 7 + 18
 
 
-def test_negative_context_and_a_limit_below_one_are_mended(tmp_path: Path, grep: Grep) -> None:
+def test_negative_context_and_a_limit_below_one_are_corrected(tmp_path: Path, grep: Grep) -> None:
     write(tmp_path, a_txt=b"hit\nhit\nx\n")
     assert rows(grep(pattern="hit", context=-3, limit=0)) == ["a.txt:1: hit"]
 

@@ -22,7 +22,7 @@ from agent_tools.tool import ToolFailure
 from agent_tools.write import write_tool
 
 # Runs a call in a process of its own: an expression that runs away holds the interpreter's lock, and then no
-# thread of this process could tell.
+# thread of this process could notice.
 ALONE = "import sys; from agent_tools.{0} import {0}_tool; print({0}_tool(sys.argv[1])(**{1!r}).text)"
 
 
@@ -188,6 +188,6 @@ class TestGrepPatterns:
         result = grep_tool(tmp_path)(pattern=pattern)
         assert not result.is_error or "invalid regex" in result.text
 
-    def test_one_that_calls_itself_without_end_is_said_to_be_the_cause(self, tmp_path: Path) -> None:
+    def test_one_that_calls_itself_without_end_is_named_as_the_cause(self, tmp_path: Path) -> None:
         (tmp_path / "f").write_text("a" * 1000 + "\n")
         assert "takes too long" in alone(tmp_path, "grep", pattern="(?R)*a")

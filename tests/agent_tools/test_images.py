@@ -264,7 +264,7 @@ def test_a_palette_png_with_transparency_stays_transparent() -> None:
     assert pixels.getpixel((1900, 3))[3] == 0  # type: ignore[index]
 
 
-def test_a_cmyk_jpeg_can_be_encoded_anew() -> None:
+def test_a_cmyk_jpeg_can_be_encoded_again() -> None:
     """I06"""
     out = resize_image(plain(3000, 10, "JPEG", "CMYK"))
     pixels = opened(out.data)

@@ -117,7 +117,7 @@ def test_long_output_shows_its_end_and_names_the_file(bash: Tool[Any], jobs: Too
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ({"action": "read"}, "id is required for read"),
         ({"action": "read", "id": "job-7"}, "there is no job 'job-7'; jobs: job-1"),
@@ -132,12 +132,12 @@ def test_long_output_shows_its_end_and_names_the_file(bash: Tool[Any], jobs: Too
     ],
 )
 def test_an_impossible_request_is_an_error(
-    bash: Tool[Any], jobs: Tool[Any], arguments: dict[str, Any], said: str
+    bash: Tool[Any], jobs: Tool[Any], arguments: dict[str, Any], expected: str
 ) -> None:
     start(bash, "sleep 62.08")
     result = jobs.execute(arguments, Context())
     assert result.is_error
-    assert said in result.text
+    assert expected in result.text
 
 
 def test_a_pattern_that_backtracks_without_end_is_stopped(

@@ -85,12 +85,12 @@ def test_a_link_shows_its_target(tmp_path: Path, read: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("no", "not found"), ("", "path is required"), (".", "directory")]
+    ("path", "expected"), [("no", "not found"), ("", "path is required"), (".", "directory")]
 )
-def test_what_cannot_be_read_is_an_error_that_says_why(read: Any, path: str, said: str) -> None:
+def test_what_cannot_be_read_is_an_error_that_says_why(read: Any, path: str, expected: str) -> None:
     result = read(path=path)
     assert result.is_error
-    assert said in result.text
+    assert expected in result.text
 
 
 def test_a_dangling_link_is_not_found(tmp_path: Path, read: Any) -> None:
@@ -246,7 +246,7 @@ def test_following_the_notices_shows_every_line_once(tmp_path: Path, read: Any, 
     ],
 )
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_a_part_holds_the_asked_lines_and_says_what_is_left(
+def test_a_part_holds_the_requested_lines_and_states_what_is_left(
     tmp_path: Path,
     read: Any,
     end: str,

@@ -224,7 +224,7 @@ def test_a_cancelled_write_leaves_the_file_as_it_was(tmp_path: Path, write: Any,
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_the_journal_hears_of_a_change_before_it_is_made(tmp_path: Path, write: Any) -> None:
+def test_the_journal_records_a_change_before_it_is_made(tmp_path: Path, write: Any) -> None:
     journal = Journal()
     for content in ("one", "two"):
         write.execute({"path": "f", "content": content}, Context(journal=journal))

@@ -71,7 +71,7 @@ def test_paths_start_at_the_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("confine", [False, True])
-def test_the_root_is_a_fence_when_asked_for(tmp_path: Path, confine: bool) -> None:
+def test_the_root_confines_the_tools_on_request(tmp_path: Path, confine: bool) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "secret.txt").write_text("SECRET\n")
 
@@ -150,18 +150,18 @@ def test_a_cancelled_request_kills_its_command(tmp_path: Path) -> None:
 
 
 def test_progress_reaches_the_client(tmp_path: Path) -> None:
-    heard: list[str] = []
+    messages: list[str] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(message or "")
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        messages.append(message or "")
 
     async def use(client: Any) -> Any:
         command = "for i in 1 2 3 4; do echo step $i; sleep 0.3; done"
-        return await client.call_tool("bash", {"command": command}, progress_callback=hear)
+        return await client.call_tool("bash", {"command": command}, progress_callback=on_progress)
 
     result = with_client(tmp_path, use)
     assert "step 4" in result.content[0].text
-    assert any("step" in message for message in heard)
+    assert any("step" in message for message in messages)
 
 
 def test_fastmcps_client_gets_along_with_it(tmp_path: Path) -> None:

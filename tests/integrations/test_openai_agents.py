@@ -68,7 +68,7 @@ def outputs(model: Scripted) -> list[Any]:
 
 
 def run(root: Path, *rounds: Calls) -> list[Any]:
-    """What the model was told of its calls."""
+    """The results of its calls that the model was sent."""
     model = Scripted(*rounds)
     assert agents.Runner.run_sync(coder(root, model), "go", run_config=QUIET).final_output == "done"
     return outputs(model)

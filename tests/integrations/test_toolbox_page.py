@@ -32,16 +32,16 @@ def openai_model() -> Any:
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
     class Lists(Model):
-        """Calls `ls`, then repeats what it was told."""
+        """Calls `ls`, then repeats the result."""
 
         async def get_response(self, *rest: Any, **request: Any) -> ModelResponse:
             given = request["input"]
-            told = [item["output"] for item in given if isinstance(item, dict) and "output" in item]
+            outputs = [item["output"] for item in given if isinstance(item, dict) and "output" in item]
             output: Any = ResponseFunctionToolCall(
                 type="function_call", call_id="1", name="ls", arguments="{}"
             )
-            if told:
-                text = ResponseOutputText(type="output_text", text=str(told[-1]), annotations=[])
+            if outputs:
+                text = ResponseOutputText(type="output_text", text=str(outputs[-1]), annotations=[])
                 output = ResponseOutputMessage(
                     id="m", type="message", role="assistant", status="completed", content=[text]
                 )

@@ -28,12 +28,12 @@ from support.messages import (
     TD,
     TH,
     TU,
-    asked,
-    called,
+    assistant,
+    assistant_calls,
+    complete,
     delta,
     opened,
     request,
-    said,
     start,
 )
 from support.official import check_body
@@ -69,7 +69,7 @@ SUMMARY = ServerContent("compaction", '{"type":"compaction","content":"so far"}'
 HISTORY: list[Message] = [
     UserMessage("a"),
     UserMessage([TextContent("b"), IMAGE]),
-    said(ThinkingContent("h", "S"), ThinkingContent("", "R", redacted=True), SEARCH, FOUND, SUMMARY,
+    assistant(ThinkingContent("h", "S"), ThinkingContent("", "R", redacted=True), SEARCH, FOUND, SUMMARY,
          TextContent("x"), ToolCall("t1", "ls", {"a": [1]}), ToolCall("t2", "ls", {})),
     ToolResultMessage("t1", "ls", [TextContent("x"), IMAGE]),
     ToolResultMessage("t2", "ls", [IMAGE], is_error=True),
@@ -132,19 +132,19 @@ def has_server_block(message: Message) -> bool:
     return isinstance(message, AssistantMessage) and any(b.type == "server" for b in message.content)
 
 
-def test_the_judge_is_awake() -> None:
+def test_the_official_client_rejects_an_invalid_request() -> None:
     body = request([UserMessage("a")], tools=[Tool("ls")])
-    spoils: tuple[Callable[[Any], Any], ...] = (
+    mutations: tuple[Callable[[Any], Any], ...] = (
         lambda b: b["messages"][0]["content"].append({"type": "txt", "text": "x"}),
         lambda b: b["tools"][0].update(name=7),
         lambda b: b.update(thinking={"type": "enabled"}),
         lambda b: b.update(unheard_of=1),
     )
-    for spoil in spoils:
-        spoiled = json.loads(json.dumps(body))
-        spoil(spoiled)
+    for mutate in mutations:
+        invalid = json.loads(json.dumps(body))
+        mutate(invalid)
         with pytest.raises(ValueError, match="validation error"):
-            check_body(API, spoiled)
+            check_body(API, invalid)
 
 
 # --- the same bytes, read by both ---
@@ -183,7 +183,7 @@ def test_both_clients_read_the_same(
     body = "".join(ANSWERS[name]).replace("\n", line_end)
     for _ in range(2):
         sse_server.play(body[:100], body[100:])
-    ours = asked(sse_server)
+    ours = complete(sse_server)
     theirs = official_answer(sse_server.url)
     assert list(spoken(ours)) == list(official_spoken(theirs))
     assert ours.response_id == theirs.id
@@ -247,10 +247,10 @@ def test_a_conversation_the_official_client_sends_reads_like_ours(
     sse_server.play(*HELLO)
     history: list[Message] = [
         UserMessage("hi"),
-        called(ToolCall("t1", "ls", {"a": 1})),
+        assistant_calls(ToolCall("t1", "ls", {"a": 1})),
         ToolResultMessage("t1", "ls", "x"),
     ]
-    asked(sse_server, history, model=replace(CLAUDE, max_tokens=9), cache_retention="none")
+    complete(sse_server, history, model=replace(CLAUDE, max_tokens=9), cache_retention="none")
     wire = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {"a": 1}}]},

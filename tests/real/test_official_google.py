@@ -15,9 +15,9 @@ from support.gemini import (
     IMAGE,
     G,
     answer,
+    assistant,
     fc,
     request,
-    said,
     sent,
     signature,
 )
@@ -56,7 +56,7 @@ def history(model: Model) -> list[Message]:
     return [
         UserMessage("hi"),
         UserMessage([TextContent("see"), IMAGE]),
-        said(
+        assistant(
             ThinkingContent("hm", S1),
             ServerContent("executableCode", code, "1+1"),
             TextContent("look", S2),

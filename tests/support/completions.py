@@ -67,7 +67,7 @@ def answer(model: Model, context: AgentContext, opts: StreamOptions) -> Assistan
     return build_message(log, end, model, 0).message
 
 
-def asked(
+def complete(
     server: SseServer, messages: Sequence[Message] = (UserMessage("hi"),), **more: Any
 ) -> AssistantMessage:
     """The answer of the server to a local model's request."""
@@ -76,10 +76,10 @@ def asked(
     return answer(replace(model, base_url=server.url), context, options(**more))
 
 
-def called(*calls: ToolCall, text: str = "", **more: Any) -> AssistantMessage:
+def assistant_calls(*calls: ToolCall, text: str = "", **more: Any) -> AssistantMessage:
     content = (*((TextContent(text),) if text else ()), *calls)
     return AssistantMessage(content, API, "local", "m", stop_reason="toolUse", **more)
 
 
-def said(*content: Any, provider: str = "local") -> AssistantMessage:
+def assistant(*content: Any, provider: str = "local") -> AssistantMessage:
     return AssistantMessage(content, API, provider, "m")

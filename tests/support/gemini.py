@@ -79,7 +79,7 @@ def answer(model: Model, context: AgentContext, opts: StreamOptions) -> Assistan
     return build_message(log, end, model, 0).message
 
 
-def asked(
+def complete(
     server: SseServer, messages: Sequence[Message] = (UserMessage("hi"),), **more: Any
 ) -> AssistantMessage:
     """The answer of the server to a model's request."""
@@ -88,7 +88,7 @@ def asked(
     return answer(replace(model, base_url=server.url), context, options(**{"api_key": "key"} | more))
 
 
-def said(*content: Any, model: Model = GEMINI_3, **more: Any) -> AssistantMessage:
+def assistant(*content: Any, model: Model = GEMINI_3, **more: Any) -> AssistantMessage:
     calls = any(isinstance(block, ToolCall) for block in content)
     stop = more.pop("stop_reason", "toolUse" if calls else "stop")
     return AssistantMessage(content, model.api, model.provider, model.id, stop_reason=stop, **more)

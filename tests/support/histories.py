@@ -30,7 +30,7 @@ NAMES = st.sampled_from(["ls", "foo.bar baz", "", "é" * 70, "n\ud800"])
 IMAGES = st.builds(ImageContent, st.just("aGk="), st.just("image/png"))
 USER_CONTENT = TEXTS | st.lists(st.builds(TextContent, TEXTS) | IMAGES, max_size=3)
 ARGUMENTS = st.dictionaries(TEXTS, JSON, max_size=2)
-SAID = (
+TEXT_BLOCKS = (
     st.builds(TextContent, TEXTS)
     | st.builds(ThinkingContent, TEXTS, st.none() | st.just("reasoning_content"), st.booleans())
     | st.builds(ToolCall, IDS, NAMES, ARGUMENTS, st.none() | st.just('{"d":1}'))
@@ -52,7 +52,7 @@ def histories(
     """Histories of turns by this model, by others, and by this one under other names."""
     turns = st.builds(
         AssistantMessage,
-        st.lists(SAID | server, max_size=4),
+        st.lists(TEXT_BLOCKS | server, max_size=4),
         st.just(api) | st.just("other-api"),
         st.just(provider) | st.just("other"),
         st.just(model) | st.just("older"),

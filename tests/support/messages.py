@@ -131,7 +131,7 @@ def answer(model: Model, context: AgentContext, opts: StreamOptions) -> Assistan
     return build_message(log, end, model, 0).message
 
 
-def asked(
+def complete(
     server: SseServer, messages: Sequence[Message] = (UserMessage("hi"),), **more: Any
 ) -> AssistantMessage:
     """The answer of the server to a request."""
@@ -140,11 +140,11 @@ def asked(
     return answer(replace(model, base_url=server.url), context, options(**({"api_key": "key-123"} | more)))
 
 
-def said(*content: Any, provider: str = "anthropic", model: str = "claude-x") -> AssistantMessage:
+def assistant(*content: Any, provider: str = "anthropic", model: str = "claude-x") -> AssistantMessage:
     return AssistantMessage(content, API, provider, model)
 
 
-def called(*calls: ToolCall, text: str = "") -> AssistantMessage:
+def assistant_calls(*calls: ToolCall, text: str = "") -> AssistantMessage:
     content = (*((TextContent(text),) if text else ()), *calls)
     return AssistantMessage(content, API, "anthropic", "claude-x", stop_reason="toolUse")
 

@@ -93,7 +93,7 @@ def answer(model: Model, context: AgentContext, opts: StreamOptions) -> Assistan
     return build_message(log, end, model, 0).message
 
 
-def asked(
+def complete(
     server: SseServer, messages: Sequence[Message] = (UserMessage("hi"),), **more: Any
 ) -> AssistantMessage:
     """The answer of the server to a local model's request."""
@@ -102,5 +102,5 @@ def asked(
     return answer(replace(model, base_url=server.url), context, options(**more))
 
 
-def said(*content: Any, provider: str = "local", model: str = "m", **more: Any) -> AssistantMessage:
+def assistant(*content: Any, provider: str = "local", model: str = "m", **more: Any) -> AssistantMessage:
     return AssistantMessage(content, API, provider, model, **more)

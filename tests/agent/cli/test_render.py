@@ -195,7 +195,7 @@ def test_messages_that_enter_a_run_are_shown_and_the_first_one_only_with_prompts
     assert steered(prompts=True)[0] == "❯ first"
 
 
-def test_on_a_terminal_the_end_looks_as_without_one() -> None:
+def test_on_a_terminal_the_end_is_printed_as_without_one() -> None:
     """What was drawn while the answer came is gone, and every part is there once."""
     turns = ([thinking("Let me see."), "One.\n\n- a\n- b\n\nTwo."],)
     live = screen(_shown(*turns, console=recorded_console()))

@@ -1,4 +1,4 @@
-"""A run goes on with another model when the one it was asked of can't be reached."""
+"""A run goes on with another model when its model can't be reached."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ AT_ONCE = RetryPolicy(auto_resume=(), mid_tool_call=(), request=())
 
 
 class Script:
-    """A scripted model that notes who was asked, with which key."""
+    """A scripted model that records which model is called with which key."""
 
     def __init__(self, *turns: Any) -> None:
         self.script = ScriptedModel(*turns)
-        self.asked: list[str] = []
+        self.called: list[str] = []
 
     def stream(self, model: Model, context: AgentContext, options: StreamOptions) -> Iterator[StreamEvent]:
-        self.asked.append(model.id)
+        self.called.append(model.id)
         return self.script.stream(model, context, options)
 
 
 def run(script: Script, *models: Model, **more: Any) -> tuple[Any, list[ModelFallback]]:
     first, *others = models
-    told: list[ModelFallback] = []
+    fallbacks: list[ModelFallback] = []
     with Agent(first, fallbacks=others, stream_fn=script.stream, retry=AT_ONCE, **more) as agent:
-        agent.subscribe(lambda event: told.append(event) if isinstance(event, ModelFallback) else None)
+        agent.subscribe(lambda event: fallbacks.append(event) if isinstance(event, ModelFallback) else None)
         result = agent.prompt("hi").result()
         assert list(result.messages) == agent.state.messages
         assert agent.model == first
-    return result, told
+    return result, fallbacks
 
 
 OUTAGES = [
@@ -91,25 +91,25 @@ OWN_FAULTS = [
 @pytest.mark.parametrize("failure", OUTAGES)
 def test_the_run_goes_on_with_the_next_model(failure: str) -> None:
     script = Script(error(failure), "here I am")
-    result, told = run(script, A, B)
+    result, fallbacks = run(script, A, B)
     assert (result.stop, result.text) == ("end_turn", "here I am")
-    assert script.asked == ["a", "b"]
-    assert [(e.from_model, e.to_model, e.error_message) for e in told] == [(A, B, failure)]
+    assert script.called == ["a", "b"]
+    assert [(e.from_model, e.to_model, e.error_message) for e in fallbacks] == [(A, B, failure)]
 
 
 @pytest.mark.parametrize("failure", OWN_FAULTS)
 def test_a_failure_that_any_model_would_have_ends_the_run(failure: str) -> None:
     script = Script(error(failure))
-    result, told = run(script, A, B)
-    assert (result.stop, result.error, told) == ("error", failure, [])
+    result, fallbacks = run(script, A, B)
+    assert (result.stop, result.error, fallbacks) == ("error", failure, [])
     assert not is_worth_another_model(failure)
 
 
-def test_each_model_is_tried_once_and_the_last_failure_is_told() -> None:
+def test_each_model_is_tried_once_and_the_last_failure_is_reported() -> None:
     script = Script(error("503 a"), error("503 b"), error("503 c"))
-    result, told = run(script, A, B, C)
-    assert script.asked == ["a", "b", "c"]
-    assert [(e.from_model, e.to_model) for e in told] == [(A, B), (B, C)]
+    result, fallbacks = run(script, A, B, C)
+    assert script.called == ["a", "b", "c"]
+    assert [(e.from_model, e.to_model) for e in fallbacks] == [(A, B), (B, C)]
     assert (result.stop, result.error) == ("error", "503 c")
 
 
@@ -122,7 +122,7 @@ def test_the_context_is_kept() -> None:
     script = Script([tool_call("add", {"a": 2, "b": 3})], error("503 down"), "five")
     result, _ = run(script, A, B, tools=[add])
     assert result.text == "five"
-    assert script.asked == ["a", "a", "b"]
+    assert script.called == ["a", "a", "b"]
     roles = [[m.role for m in context.messages] for context in script.script.contexts]
     assert roles[1] == roles[2] == ["user", "assistant", "toolResult"]
     assert [m.role for m in result.messages] == ["user", "assistant", "toolResult", "assistant"]
@@ -144,21 +144,21 @@ def test_the_next_model_serves_the_rest_of_the_run_and_the_next_run_begins_with_
     with Agent(A, fallbacks=[B], stream_fn=script.stream, retry=AT_ONCE) as agent:
         agent.run("one")
         agent.run("two")
-    assert script.asked == ["a", "b", "b", "a"]
+    assert script.called == ["a", "b", "b", "a"]
 
 
 def test_a_call_that_kept_breaking_is_made_by_the_next_model() -> None:
     broken = [tool_call("look"), error("connection reset by peer")]
     script = Script(broken, "done")
-    result, told = run(script, A, B)
-    assert (result.text, len(told)) == ("done", 1)
+    result, fallbacks = run(script, A, B)
+    assert (result.text, len(fallbacks)) == ("done", 1)
     assert [m.role for m in result.messages] == ["user", "assistant"]
 
 
-def test_a_model_that_has_nothing_to_say_is_replaced() -> None:
+def test_a_model_with_empty_answers_is_replaced() -> None:
     script = Script("", "", "", "something")
     result, _ = run(script, A, B)
-    assert (result.text, script.asked) == ("something", ["a", "a", "a", "b"])
+    assert (result.text, script.called) == ("something", ["a", "a", "a", "b"])
 
 
 def test_a_broken_line_is_taken_up_by_the_same_model_first() -> None:
@@ -166,7 +166,7 @@ def test_a_broken_line_is_taken_up_by_the_same_model_first() -> None:
     policy = RetryPolicy(auto_resume=(0.0,))
     with Agent(A, fallbacks=[B], stream_fn=script.stream, retry=policy) as agent:
         assert agent.run("hi").text == "back"
-    assert script.asked == ["a", "a"]
+    assert script.called == ["a", "a"]
 
 
 def test_nothing_falls_back_after_an_abort() -> None:
@@ -177,7 +177,7 @@ def test_nothing_falls_back_after_an_abort() -> None:
     script = Script(aborting)
     with Agent(A, fallbacks=[B], stream_fn=script.stream, retry=AT_ONCE) as agent:
         assert agent.prompt("hi").result().stop == "aborted"
-    assert script.asked == ["a"]
+    assert script.called == ["a"]
 
 
 def test_models_are_given_by_name_too_and_may_be_changed() -> None:
@@ -202,7 +202,7 @@ def test_a_key_given_for_one_provider_is_not_shown_to_another() -> None:
     assert [options.api_key for options in script.script.options] == ["secret of the first", ""]
 
 
-def test_each_provider_is_asked_for_with_its_own_key() -> None:
+def test_each_provider_is_called_with_its_own_key() -> None:
     script = Script(error("503 down"), "done")
     run(script, A, B, get_api_key=lambda provider: f"key of {provider}")
     assert [options.api_key for options in script.script.options] == ["key of first", "key of second"]

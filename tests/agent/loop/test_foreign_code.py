@@ -270,7 +270,7 @@ def nested(depth: int) -> str:
 
 @pytest.mark.parametrize("depth", [150, 250, 500, 5_000, 100_000])
 @pytest.mark.parametrize("hook", ["after_tool", "before_tool", "transform_context"])
-def test_nested_arguments_wedge_no_agent(depth: int, hook: str) -> None:
+def test_deeply_nested_arguments_leave_the_agent_usable(depth: int, hook: str) -> None:
     """FR-1"""
     calls = [ToolCallStart(0, "c1", "t"), ToolCallDelta(0, nested(depth)), ToolCallEnd(0)]
     more = [ToolCallStart(1, "c2", "t"), ToolCallEnd(1, json.loads(nested(min(depth, 900))))]

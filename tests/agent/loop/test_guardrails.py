@@ -100,12 +100,12 @@ def test_what_a_guardrail_does_to_its_lists_changes_nothing() -> None:
     assert [text_of(m) for m in model.contexts[1].messages] == ["a", "one", "b"]
 
 
-def test_guardrails_are_asked_in_order_once_per_run_and_none_after_the_first_that_rejects() -> None:
-    asked: list[str] = []
+def test_guardrails_are_called_in_order_once_per_run_until_the_first_rejection() -> None:
+    called: list[str] = []
 
     def guard(name: str, fails: bool = False) -> tuple[str, Callable[[Any], None]]:
         def check(info: Any) -> None:
-            asked.append(name)
+            called.append(name)
             if fails:
                 raise ValueError(name)
 
@@ -113,10 +113,10 @@ def test_guardrails_are_asked_in_order_once_per_run_and_none_after_the_first_tha
 
     hooks = Hooks(input_guardrails=[guard("a"), guard("b", True), guard("c")])
     played = play("never", hooks=hooks)
-    assert (played.end.stop, asked) == ("error", ["a", "b"])
-    asked.clear()
+    assert (played.end.stop, called) == ("error", ["a", "b"])
+    called.clear()
     play(CALL, "done", tools=[echo], hooks=Hooks(input_guardrails=[guard("a"), guard("c")]))
-    assert asked == ["a", "c"]
+    assert called == ["a", "c"]
 
 
 def test_a_resumed_run_without_new_messages_has_no_input_to_check() -> None:
@@ -171,26 +171,26 @@ def test_an_output_guardrail_sees_answers_without_calls_only_and_each_of_them() 
 
 
 def test_answers_that_failed_are_no_candidates() -> None:
-    guard = Hooks(output_guardrails=[("no", rejecting(ValueError("never asked")))])
+    guard = Hooks(output_guardrails=[("no", rejecting(ValueError("never called")))])
     assert play(error("bad"), hooks=guard).end.error == "bad"
     aborted = CancelToken()
     aborted.cancel()
     assert play("x", hooks=guard, cancel=aborted).end.stop == "aborted"
 
 
-def test_an_empty_answer_is_asked_again_before_anybody_judges_it() -> None:
+def test_an_empty_answer_is_requested_again_before_it_is_reviewed() -> None:
     seen: list[OutputInfo] = []
     played = play("  ", "real", hooks=Hooks(output_guardrails=[("see", seen.append)]))
     assert [info.message.text for info in seen] == ["real"]
     assert played.end.stop == "end_turn"
 
 
-def test_an_answer_that_passes_is_told_and_stored_as_ever() -> None:
+def test_an_accepted_answer_is_emitted_and_stored_as_usual() -> None:
     quiet = Hooks(output_guardrails=[("ok", lambda info: None)], candidate_answer=lambda info: None)
     assert play("hi", hooks=quiet).story == play("hi").story
 
 
-def test_an_abort_while_an_answer_is_judged_ends_the_run_as_aborted() -> None:
+def test_an_abort_during_the_review_of_an_answer_ends_the_run_as_aborted() -> None:
     token = CancelToken()
     played = play("hi", hooks=Hooks(output_guardrails=[("x", lambda info: token.cancel())]), cancel=token)
     assert played.end.stop == "aborted"
@@ -199,7 +199,7 @@ def test_an_abort_while_an_answer_is_judged_ends_the_run_as_aborted() -> None:
 # -- candidates -------------------------------------------------------------------------------------
 
 
-def judge(*verdicts: Candidate | None, seen: list[CandidateInfo] | None = None) -> Hooks:
+def reviewer(*verdicts: Candidate | None, seen: list[CandidateInfo] | None = None) -> Hooks:
     left = list(verdicts)
 
     def candidate_answer(info: CandidateInfo) -> Candidate | None:
@@ -210,9 +210,9 @@ def judge(*verdicts: Candidate | None, seen: list[CandidateInfo] | None = None) 
     return Hooks(candidate_answer=candidate_answer)
 
 
-def test_a_discarded_answer_is_asked_again_and_leaves_nothing_but_its_usage() -> None:
+def test_a_discarded_answer_is_requested_again_and_leaves_only_its_usage() -> None:
     turns = (["bad", done("stop", Usage(5))], ["good", done("stop", Usage(6))])
-    hooks = judge(Candidate.retry(RequestUpdate(system_suffix="Be good.")), Candidate.accept())
+    hooks = reviewer(Candidate.retry(RequestUpdate(system_suffix="Be good.")), Candidate.accept())
     agent, model = agent_of(*turns, hooks=hooks, system_prompt="You are it.")
     with agent:
         events: list[Event] = []
@@ -239,38 +239,38 @@ def test_discarding_for_ever_ends_at_the_limit_of_turns() -> None:
 
 def test_the_text_of_a_run_whose_last_answer_was_discarded_is_that_of_the_one_before() -> None:
     agent, _ = agent_of(
-        ["thinking aloud", *CALL], "bad", hooks=judge(Candidate.retry()), limits=Limits(max_turns=2)
+        ["thinking aloud", *CALL], "bad", hooks=reviewer(Candidate.retry()), limits=Limits(max_turns=2)
     )
     with agent:
         assert agent.run("go").text == "thinking aloud"
 
 
-def test_a_judge_sees_the_answer_the_conversation_and_the_count() -> None:
+def test_candidate_answer_gets_the_answer_the_conversation_and_the_turn_count() -> None:
     seen: list[CandidateInfo] = []
     play(
         [*CALL, done("toolUse", Usage(3))],
         ["a", done("stop", Usage(4))],
         tools=[echo],
-        hooks=judge(None, seen=seen),
+        hooks=reviewer(None, seen=seen),
     )
     (info,) = seen
     assert (info.message.text, info.turns, info.usage.total_tokens) == ("a", 2, 7)
     assert [m.role for m in info.messages] == ["user", "assistant", "toolResult"]
 
 
-def test_a_judge_that_aborts_ends_the_run_with_its_error_unchanged() -> None:
+def test_an_aborted_candidate_ends_the_run_with_the_error_unchanged() -> None:
     mine = LookupError("no good")
-    agent, _ = agent_of("a", hooks=judge(Candidate.abort(mine)))
+    agent, _ = agent_of("a", hooks=reviewer(Candidate.abort(mine)))
     with agent, pytest.raises(RunError, match="no good") as caught:
         agent.run("go")
     assert caught.value.__cause__ is mine
-    agent, _ = agent_of("a", hooks=judge(Candidate.abort("in words")))
+    agent, _ = agent_of("a", hooks=reviewer(Candidate.abort("in words")))
     with agent, pytest.raises(RunError, match="in words") as caught:
         agent.run("go")
     assert isinstance(caught.value.__cause__, AgentError)
 
 
-def test_a_judge_that_raises_ends_the_run() -> None:
+def test_a_candidate_answer_hook_that_raises_ends_the_run() -> None:
     agent, _ = agent_of("a", hooks=Hooks(candidate_answer=rejecting(KeyError("x"))))
     with agent, pytest.raises(RunError) as caught:
         agent.run("go")
@@ -278,7 +278,7 @@ def test_a_judge_that_raises_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["candidate_answer", "prepare_turn"])
-def test_a_hook_that_answers_something_else_ends_the_run_and_says_so(name: str) -> None:
+def test_a_hook_that_returns_the_wrong_type_ends_the_run_with_an_error_that_names_it(name: str) -> None:
     hook: dict[str, Any] = {name: lambda info: True}
     played = play("a", hooks=Hooks(**hook))
     assert played.end.stop == "error"
@@ -287,7 +287,7 @@ def test_a_hook_that_answers_something_else_ends_the_run_and_says_so(name: str) 
 
 def test_the_constraint_of_a_retry_wins_over_that_of_prepare_turn_and_holds_once() -> None:
     hooks = merge_hooks(
-        judge(Candidate.retry(RequestUpdate(tools=[], system_suffix="mine")), None),
+        reviewer(Candidate.retry(RequestUpdate(tools=[], system_suffix="mine")), None),
         Hooks(
             prepare_turn=lambda info: (
                 TurnUpdate(next_request=RequestUpdate(system_suffix="other"))
@@ -301,8 +301,8 @@ def test_the_constraint_of_a_retry_wins_over_that_of_prepare_turn_and_holds_once
     assert [len(c.tools) for c in played.model.contexts] == [1, 0, 1]
 
 
-def test_follow_ups_wait_while_an_answer_is_asked_again_and_steering_does_not() -> None:
-    agent, model = agent_of("bad", "good", "more", hooks=judge(Candidate.retry(), None, None))
+def test_follow_ups_wait_while_an_answer_is_requested_again_and_steering_does_not() -> None:
+    agent, model = agent_of("bad", "good", "more", hooks=reviewer(Candidate.retry(), None, None))
     with agent:
         agent.follow_up("f")
 
@@ -319,40 +319,40 @@ def test_follow_ups_wait_while_an_answer_is_asked_again_and_steering_does_not() 
     ]
 
 
-def test_stop_tests_are_asked_about_a_discarded_answer_too() -> None:
+def test_stop_tests_are_called_for_a_discarded_answer_too() -> None:
     seen: list[Any] = []
 
     def stop_when(info: RunInfo) -> bool:
         seen.append(info.message)
         return True
 
-    hooks = merge_hooks(judge(Candidate.retry()), Hooks(stop_when=stop_when))
+    hooks = merge_hooks(reviewer(Candidate.retry()), Hooks(stop_when=stop_when))
     assert play("bad", hooks=hooks).end.stop == "stop_when"
     assert seen == [None]
 
 
 def test_a_retry_for_a_tool_that_is_not_there_ends_the_run() -> None:
-    played = play("bad", hooks=judge(Candidate.retry(RequestUpdate(tool_choice="nope"))))
+    played = play("bad", hooks=reviewer(Candidate.retry(RequestUpdate(tool_choice="nope"))))
     assert played.end.stop == "error"
     assert "next model request" in played.end.error
 
 
-def test_an_answer_is_judged_by_guardrails_first() -> None:
+def test_guardrails_review_an_answer_before_candidate_answer() -> None:
     order: list[str] = []
     hooks = Hooks(
         output_guardrails=[("g", lambda info: order.append("guardrail"))],
-        candidate_answer=lambda info: order.append("judge"),
+        candidate_answer=lambda info: order.append("candidate_answer"),
     )
     play("a", hooks=hooks)
-    assert order == ["guardrail", "judge"]
+    assert order == ["guardrail", "candidate_answer"]
 
 
-def test_of_several_judges_the_first_that_does_not_accept_wins() -> None:
+def test_of_several_candidate_answer_hooks_the_first_that_does_not_accept_wins() -> None:
     seen: list[CandidateInfo] = []
     hooks = merge_hooks(
-        judge(None, None),
-        judge(Candidate.retry(RequestUpdate(system_suffix="second")), None),
-        judge(Candidate.accept(), seen=seen),
+        reviewer(None, None),
+        reviewer(Candidate.retry(RequestUpdate(system_suffix="second")), None),
+        reviewer(Candidate.accept(), seen=seen),
     )
     played: Played = play("bad", "good", hooks=hooks)
     assert [c.system_prompt for c in played.model.contexts] == ["", "second"]

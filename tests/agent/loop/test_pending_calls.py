@@ -101,15 +101,15 @@ def test_a_pause_of_the_first_call_runs_nothing() -> None:
     assert not [e for e in played.events if isinstance(e, ToolExecutionStart)]
 
 
-def test_gates_behind_a_pause_are_not_asked() -> None:
-    asked: list[str] = []
+def test_before_tool_is_not_called_for_calls_behind_a_pause() -> None:
+    gated: list[str] = []
 
     def before_tool(info: ToolCallInfo) -> ToolDecision | None:
-        asked.append(info.id)
+        gated.append(info.id)
         return {"r1": ToolDecision.deny("no"), "r2": ToolDecision.pause()}.get(info.id)
 
     played = play(batch("l0", "r1", "r2", "l3"), tools=[ls, rm], hooks=Hooks(before_tool=before_tool))
-    assert asked == ["l0", "r1", "r2"]
+    assert gated == ["l0", "r1", "r2"]
     assert results(played.new) == [("l0", "in l0"), ("r1", "no")]
     assert [c.id for c in played.end.pending_calls] == ["r2", "l3"]
 

@@ -1,4 +1,4 @@
-"""What follows an answer that failed: resumed, handed over, or asked for again."""
+"""What follows an answer that failed: resumed, handed over, or requested again."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def test_after_an_error_a_follow_up_goes_on() -> None:
 
 
 def test_after_an_error_steering_stays_queued_and_no_stop_is_asked_for() -> None:
-    asked: list[object] = []
+    stop_tests: list[object] = []
     box = inbox()
 
     def broken(context: object) -> StreamError:
         box.steer(UserMessage("s"))
         return error("400 no")
 
-    played = play(broken, should_stop_after_turn=asked.append, **queues(box))
+    played = play(broken, should_stop_after_turn=stop_tests.append, **queues(box))
     assert played.end.stop == "error"
     assert box.has_messages()
-    assert asked == []
+    assert stop_tests == []
 
 
 def test_an_error_after_some_text_keeps_the_text() -> None:

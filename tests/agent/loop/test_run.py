@@ -191,17 +191,17 @@ def test_the_cancel_token_reaches_the_stream_function() -> None:
 
 
 def test_a_key_callback_replaces_the_key_and_serves_to_refresh_it() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def key(provider: str) -> str:
-        asked.append(provider)
+        calls.append(provider)
         return "fresh"
 
     options = options_of(play("ok", get_api_key=key, api_key="old"))
     assert (options.api_key, options.api_key_error) == ("fresh", "")
     assert options.refresh_api_key is not None
     assert options.refresh_api_key("scripted") == "fresh"
-    assert asked == ["scripted", "scripted"]
+    assert calls == ["scripted", "scripted"]
 
 
 def test_a_key_callback_that_fails_leaves_the_key_and_its_text() -> None:
@@ -248,10 +248,10 @@ def test_without_a_key_callback_there_is_nothing_to_refresh_with() -> None:
 
 
 def test_an_on_retry_that_raises_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    heard: list[tuple[int, float, str]] = []
+    retries: list[tuple[int, float, str]] = []
 
     def on_retry(attempt: int, delay: float, error_text: str) -> None:
-        heard.append((attempt, delay, error_text))
+        retries.append((attempt, delay, error_text))
         raise ValueError("no")
 
     def answer(model: Model, context: AgentContext, options: StreamOptions) -> Any:
@@ -262,7 +262,7 @@ def test_an_on_retry_that_raises_is_logged_and_stops_nothing(caplog: pytest.LogC
     config = LoopConfig(ScriptedModel().model, on_retry=on_retry)
     with caplog.at_level(logging.CRITICAL, "agent"):
         new = agent_loop([UserMessage("hi")], AgentContext(), config, answer, print_nothing)
-    assert heard == [(1, 0.5, "busy")]
+    assert retries == [(1, 0.5, "busy")]
     assert text_of(new[-1]) == "ok"
 
 
@@ -441,12 +441,12 @@ def test_the_stop_test_sees_the_turn() -> None:
     assert second.tool_results == ()
 
 
-def test_both_stop_tests_are_asked_and_one_yes_is_enough() -> None:
-    asked: list[str] = []
+def test_both_stop_tests_are_called_and_one_true_is_enough() -> None:
+    calls: list[str] = []
 
     def test(name: str, answer: bool) -> Callable[[RunInfo], bool]:
         def stop(info: RunInfo) -> bool:
-            asked.append(name)
+            calls.append(name)
             return answer
 
         return stop
@@ -459,7 +459,7 @@ def test_both_stop_tests_are_asked_and_one_yes_is_enough() -> None:
         hooks=Hooks(should_stop_after_turn=test("hooks", False)),
     )
     assert played.end.stop == "stopped"
-    assert asked == ["short", "hooks"]
+    assert calls == ["short", "hooks"]
 
 
 # --- max_turns -------------------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_queued_work_on_the_last_turn_stays_queued() -> None:
         assert box.has_messages()
 
 
-def test_polls_without_a_way_to_look_are_not_asked_on_the_last_turn() -> None:
+def test_polls_without_a_check_are_not_called_on_the_last_turn() -> None:
     polled: list[str] = []
 
     def poll() -> list[Message]:
@@ -510,7 +510,7 @@ def test_polls_without_a_way_to_look_are_not_asked_on_the_last_turn() -> None:
     assert polled == ["x"]
 
 
-def test_a_look_at_the_queues_that_raises_counts_as_none() -> None:
+def test_a_check_of_the_queues_that_raises_counts_as_none() -> None:
     def fail() -> bool:
         raise ValueError("no queue")
 

@@ -1,4 +1,4 @@
-"""What is true of every run, whatever the model says, tools do, hooks decide, and whoever aborts it."""
+"""Invariants of every run, for any answers, tools, decisions of hooks and aborts from any thread."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _tools() -> ToolSet:
         for number in range(arguments["n"] % 4):
             context.update(str(number))
         arguments["n"] = "spoilt"
-        return ToolResult("said", details={"a": [1]})
+        return ToolResult("text", details={"a": [1]})
 
     def waits(arguments: dict[str, Any], context: Any) -> str:
         context.cancel.wait(0.001)
@@ -241,9 +241,9 @@ def assert_events_hold(events: Sequence[Event]) -> None:
 def assert_usage_adds_up(model: ScriptedModel, turns: Sequence[Any], events: Sequence[Event]) -> None:
     """The usage of the run is that of the answers it was given, shown and kept or not."""
     given = [turn[-1].usage for turn in turns[: model.calls] if isinstance(turn, list)]
-    told = [event.usage.total_tokens for event in events if isinstance(event, TurnEnd)]
-    if told:  # an answer that an abort cut off brought none
-        assert told[-1] <= sum(usage.total_tokens for usage in given if usage)
+    reported = [event.usage.total_tokens for event in events if isinstance(event, TurnEnd)]
+    if reported:  # an answer that an abort cut off brought none
+        assert reported[-1] <= sum(usage.total_tokens for usage in given if usage)
 
 
 @SETTINGS

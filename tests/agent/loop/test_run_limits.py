@@ -146,8 +146,8 @@ def test_a_hook_can_not_bring_in_a_model_without_a_price() -> None:
 
 def test_the_event_of_used_up_turns_tells_how_many() -> None:
     played = run(work(), work(), "never", max_turns=2)
-    (told,) = [e for e in played.events if isinstance(e, MaxTurnsReached)]
-    assert told.turns == 2
+    (reached,) = [e for e in played.events if isinstance(e, MaxTurnsReached)]
+    assert reached.turns == 2
     assert [e.type for e in played.events[-2:]] == ["max_turns_reached", "agent_end"]
 
 
@@ -175,7 +175,7 @@ def test_a_limit_may_ask_for_one_last_answer_without_tools(limit: dict[str, Any]
     assert "no further work is possible" in played.model.contexts[1].system_prompt
 
 
-def test_calls_in_the_last_answer_are_answered_and_nothing_more_is_asked() -> None:
+def test_calls_in_the_last_answer_get_results_and_no_further_request_is_sent() -> None:
     played = run(work(), work(), "never", max_turns=1, final_answer=True)
     assert (played.end.stop, played.model.calls) == ("max_turns", 2)
     assert_well_formed(played.new)
@@ -215,7 +215,7 @@ def test_a_last_answer_that_breaks_off_is_taken_up_without_tools() -> None:
 # -- stop tests -------------------------------------------------------------------------------------
 
 
-def asked(answers: list[bool], seen: list[int]) -> Any:
+def stop_test(answers: list[bool], seen: list[int]) -> Any:
     def stop_when(info: RunInfo) -> bool:
         seen.append(info.turns)
         return answers.pop(0)
@@ -225,27 +225,27 @@ def asked(answers: list[bool], seen: list[int]) -> Any:
 
 def test_stop_when_ends_a_run_that_would_go_on() -> None:
     seen: list[int] = []
-    played = run(work(), work(), "never", hooks=Hooks(stop_when=asked([False, True], seen)))
+    played = run(work(), work(), "never", hooks=Hooks(stop_when=stop_test([False, True], seen)))
     assert (played.end.stop, seen) == ("stop_when", [1, 2])
 
 
-def test_stop_when_is_not_asked_when_the_run_ends_anyway() -> None:
+def test_stop_when_is_not_called_when_the_run_ends_anyway() -> None:
     seen: list[int] = []
-    hooks = Hooks(stop_when=asked([False], seen))
+    hooks = Hooks(stop_when=stop_test([False], seen))
     assert run(work(), "done", hooks=hooks).end.stop == "end_turn"
     assert seen == [1]
     assert run(work(), hooks=hooks, max_turns=1).end.stop == "max_turns"
     assert seen == [1]
 
 
-def test_stop_when_is_asked_of_an_answer_that_a_follow_up_waits_behind() -> None:
+def test_stop_when_is_called_for_an_answer_with_a_queued_follow_up() -> None:
     box = queued(follow_up="f")
-    played = run("done", "never", box=box, hooks=Hooks(stop_when=asked([True], [])))
+    played = run("done", "never", box=box, hooks=Hooks(stop_when=stop_test([True], [])))
     assert played.end.stop == "stop_when"
     assert box.has_messages()
 
 
-def test_a_stop_asked_for_comes_before_every_limit() -> None:
+def test_a_requested_stop_comes_before_every_limit() -> None:
     hooks = Hooks(should_stop_after_turn=lambda info: True, stop_when=lambda info: True)
     assert run(work(), hooks=hooks, max_turns=1).end.stop == "stopped"
 
@@ -345,7 +345,7 @@ def test_an_abort_within_the_time_is_an_abort() -> None:
         assert run.result(5).stop == "aborted"
 
 
-def test_a_run_in_time_leaves_no_stopwatch_behind() -> None:
+def test_a_run_within_its_time_leaves_no_timer_behind() -> None:
     played = run(work(), "done", max_seconds=60)
     assert played.end.stop == "end_turn"
     until(lambda: not stopwatches())
@@ -397,8 +397,8 @@ def test_the_time_a_run_is_parked_does_not_count() -> None:
 
 def test_the_usage_of_a_run_never_falls_and_is_the_sum_of_its_answers() -> None:
     played = run(work(spending(5)), work(spending(7)), answer(spending(11)))
-    told = [e.usage.total_tokens for e in played.events if isinstance(e, TurnEnd)]
-    assert told == [5, 12, 23]
+    reported = [e.usage.total_tokens for e in played.events if isinstance(e, TurnEnd)]
+    assert reported == [5, 12, 23]
 
 
 def test_server_blocks_and_calls_beside_each_other_are_no_answer() -> None:

@@ -235,12 +235,12 @@ def test_a_stream_that_just_ends_is_an_error_that_keeps_its_text_and_is_asked_ag
     assert played.sent() == ["hi"] * 4
 
 
-def test_a_stream_that_just_ended_once_is_mended_without_a_trace() -> None:
+def test_a_stream_that_ended_early_once_is_retried_without_a_trace() -> None:
     played = play([StreamStart(), TextDelta(0, "par")], "whole")
     assert [text_of(m) for m in played.new] == ["hi", "whole"]
 
 
-def test_a_stream_without_any_event_says_nothing_and_is_asked_again() -> None:
+def test_a_stream_without_any_event_emits_nothing_and_is_requested_again() -> None:
     events: list[Event] = []
     config = LoopConfig(ScriptedModel().model, retry=NO_WAITS)
     agent_loop([UserMessage("hi")], AgentContext(), config, lambda *request: iter(()), events.append)
@@ -428,7 +428,7 @@ def test_a_cut_text_ends_the_run_as_truncated() -> None:
 
 
 @pytest.mark.parametrize("pieces", [[], [text(" ")], [thinking("hmm")]])
-def test_a_cut_answer_that_says_nothing_is_kept_and_ends_the_run_as_truncated(pieces: list[Any]) -> None:
+def test_a_truncated_answer_without_text_is_kept_and_ends_the_run_as_truncated(pieces: list[Any]) -> None:
     """FR-7"""
     played = play([*pieces, done("length")], "never")
     assert played.end.stop == "truncated"

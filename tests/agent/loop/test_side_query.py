@@ -60,7 +60,7 @@ def test_a_question_is_answered_on_the_callers_thread() -> None:
 
 
 def test_only_the_question_and_the_system_prompt_are_sent() -> None:
-    asked: list[str] = []
+    transforms: list[str] = []
     agent, model = agent_of(
         "42",
         system_prompt="be brief",
@@ -69,8 +69,8 @@ def test_only_the_question_and_the_system_prompt_are_sent() -> None:
         server_compaction={"on": True},
         on_payload=lambda payload, model: None,
         on_retry=lambda attempt, delay, text: None,
-        transform_context=lambda messages: asked.append("shorthand"),
-        hooks=Hooks(transform_context=lambda messages: asked.append("hooks")),
+        transform_context=lambda messages: transforms.append("shorthand"),
+        hooks=Hooks(transform_context=lambda messages: transforms.append("hooks")),
         session_id="s",
         transport="sse",
         thinking_budgets={"low": 1},
@@ -88,7 +88,7 @@ def test_only_the_question_and_the_system_prompt_are_sent() -> None:
     )
     assert (options.server_tools, options.server_compaction) == ((), None)
     assert (options.on_payload, options.on_retry) == (None, None)
-    assert asked == []
+    assert transforms == []
     assert (options.session_id, options.transport, options.api_key) == ("s", "sse", "key")
     assert (options.thinking_budgets, options.max_retry_delay) == ({"low": 1}, 5.0)
 
@@ -109,17 +109,17 @@ def test_nothing_of_the_agent_changes() -> None:
 
 
 def test_a_side_query_may_overlap_a_run() -> None:
-    asked, go = threading.Event(), threading.Event()
+    requested, go = threading.Event(), threading.Event()
 
     def slow(context: AgentContext) -> str:
-        asked.set()
+        requested.set()
         assert go.wait(10)
         return "main"
 
     agent, _ = agent_of(slow, "side")
     with agent:
         run = agent.prompt("hi")
-        assert asked.wait(10)
+        assert requested.wait(10)
         assert agent.simple_prompt("q") == "side"
         assert not run.done
         go.set()
@@ -198,7 +198,7 @@ def test_events_of_every_attempt_come_on_the_callers_thread_and_only_for_message
     assert answer == message.text == "ok"
 
 
-def test_a_listener_that_raises_reaches_the_caller() -> None:
+def test_an_exception_of_on_event_reaches_the_caller() -> None:
     def fail(event: Event) -> None:
         raise LookupError("mine")
 
@@ -460,14 +460,14 @@ def test_a_question_ends_with_its_signal_and_with_the_agent(stream: Any, how: st
 
     def ask() -> None:
         try:
-            agent.simple_prompt_stream("?", on_event=lambda event: asked.set(), cancel=cancel)
+            agent.simple_prompt_stream("?", on_event=lambda event: requested.set(), cancel=cancel)
         except SideQueryError as error:
             ends.append(str(error))
 
-    asked = threading.Event()
+    requested = threading.Event()
     thread = threading.Thread(target=ask)
     thread.start()
-    assert asked.wait(10)
+    assert requested.wait(10)
     if how == "close":
         agent.close()
     else:

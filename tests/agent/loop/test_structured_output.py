@@ -1,4 +1,4 @@
-"""Typed results: how they are asked for, read, checked, judged, and given up."""
+"""Typed results: how they are requested, parsed, validated, reviewed and abandoned."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_a_value_that_does_not_fit_goes_back_with_what_is_wrong() -> None:
     agent, _ = agent_of([final({"name": "Paris", "people": -1})], [final({"name": "Paris"})], [final(PARIS)])
     with agent:
         result = agent.run("x", output_type=City)
-        told = [text_of(m) for m in agent.state.messages if m.role == "toolResult"]
+        results = [text_of(m) for m in agent.state.messages if m.role == "toolResult"]
     assert result.output == City(**PARIS)
-    assert "people" in told[0]
-    assert "greater than 0" in told[0]
-    assert "people is required" in told[1]
+    assert "people" in results[0]
+    assert "greater than 0" in results[0]
+    assert "people is required" in results[1]
 
 
 @pytest.mark.parametrize("bad", ["just text", [final({"name": 1})]])
@@ -181,7 +181,7 @@ def test_only_a_model_that_does_not_think_is_forced_to_call_at_once() -> None:
     assert [o.tool_choice for o in model.options] == ["final_answer", ""]
 
 
-def test_work_beside_the_answer_goes_on_and_what_is_said_then_needs_no_form() -> None:
+def test_calls_beside_the_answer_run_and_the_text_after_them_needs_no_schema() -> None:
     both = [tool_call("look", {"name": "x"}, "c1"), final(PARIS, "c2")]
     agent, _ = agent_of(both, "That was it.", tools=[look])
     with agent:
@@ -197,7 +197,7 @@ def test_a_follow_up_goes_on_and_the_last_answer_counts() -> None:
         assert agent.run("x", output_type=City).output == City(**second)
 
 
-def test_guardrails_and_judges_see_the_answer_before_it_counts() -> None:
+def test_guardrails_and_candidate_answer_review_a_typed_answer_before_it_counts() -> None:
     def no_paris(info: OutputInfo) -> None:
         if "Paris" in info.message.text:
             raise ValueError("not Paris")
@@ -209,17 +209,17 @@ def test_guardrails_and_judges_see_the_answer_before_it_counts() -> None:
         assert isinstance(caught.value.__cause__, GuardrailError)
         assert [m.role for m in agent.state.messages] == ["user"]
 
-    def judge(info: CandidateInfo) -> Candidate | None:
+    def candidate_answer(info: CandidateInfo) -> Candidate | None:
         return Candidate.retry() if "Paris" in info.message.text else None
 
     agent, _ = agent_of(
-        [final(PARIS)], [final({"name": "Rome", "people": 1})], hooks=Hooks(candidate_answer=judge)
+        [final(PARIS)], [final({"name": "Rome", "people": 1})], hooks=Hooks(candidate_answer=candidate_answer)
     )
     with agent:
         assert agent.run("x", output_type=City).output == City(name="Rome", people=1)
 
 
-def test_no_gate_is_asked_about_the_answer() -> None:
+def test_before_tool_is_not_called_for_the_answer_tool() -> None:
     hooks = Hooks(before_tool=lambda info: ToolDecision.pause())
     agent, _ = agent_of([final(PARIS)], hooks=hooks)
     with agent:
@@ -270,8 +270,8 @@ def test_tools_that_a_call_adds_are_there_for_the_next_call() -> None:
     agent, _ = agent_of([tool_call("grow"), tool_call("look", {"name": "x"})], answer, tools=[grow])
     with agent:
         result = agent.run("x", output_type=City)
-        told = [text_of(m) for m in agent.state.messages if m.role == "toolResult"]
-    assert told[:2] == ["grown", "x: two million"]
+        results = [text_of(m) for m in agent.state.messages if m.role == "toolResult"]
+    assert results[:2] == ["grown", "x: two million"]
     assert result.output == City(**PARIS)
 
 
@@ -310,10 +310,10 @@ def test_a_value_that_was_rejected_is_no_output(hooks: Hooks) -> None:
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_typed_run_that_paused_reaches_its_value_after_resume(restart: bool) -> None:
     """FR-6"""
-    asked: list[str] = []
+    gated: list[str] = []
 
     def gate(info: Any) -> ToolDecision:
-        asked.append(info.name)
+        gated.append(info.name)
         return ToolDecision.pause()
 
     hooks = Hooks(before_tool=gate)
@@ -344,7 +344,7 @@ def test_a_typed_run_that_paused_reaches_its_value_after_resume(restart: bool) -
             run = following.resume(output_type=City) if restart else following.resume()
             result = run.result(10)
             assert (result.stop, result.output) == ("end_turn", City(**PARIS))
-            assert asked == ["look"]
+            assert gated == ["look"]
             assert following.resume().result(10).output is None  # the typed run is over
 
 

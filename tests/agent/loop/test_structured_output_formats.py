@@ -129,7 +129,7 @@ def agent_on(server: SseServer, form: Format, native: bool = False, **options: A
     return Agent(model, get_api_key=lambda provider: "key", **options)
 
 
-def test_a_typed_result_is_asked_for_by_name_and_comes_back_as_a_value(
+def test_a_typed_result_is_requested_by_tool_name_and_returned_as_a_value(
     sse_server: SseServer, form: Format
 ) -> None:
     sse_server.play(*form.text("It has many people."))
@@ -182,7 +182,7 @@ BROUGHT: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_server_that_takes_a_schema_is_asked_by_it_and_answers_in_text(
+def test_a_server_that_takes_a_schema_gets_it_and_answers_in_text(
     sse_server: SseServer, form: Format
 ) -> None:
     sse_server.play(*form.text(json.dumps(PARIS)))
@@ -203,7 +203,9 @@ def test_without_a_type_no_schema_is_sent(sse_server: SseServer, form: Format) -
     assert form.schema(sse_server.requests[0].json) is None
 
 
-def test_json_that_does_not_fit_is_told_and_asked_for_again(sse_server: SseServer, form: Format) -> None:
+def test_json_that_does_not_fit_is_returned_with_its_errors_and_requested_again(
+    sse_server: SseServer, form: Format
+) -> None:
     for text in ('{"name": "Paris"}', '{"name": "Par', json.dumps(PARIS)):
         sse_server.play(*form.text(text))
     with agent_on(sse_server, form, native=True) as agent:
@@ -246,8 +248,8 @@ def test_every_answer_to_the_schema_counts_and_the_last_one_stays(
 
 
 def test_a_stream_function_of_ones_own_keeps_the_tool(sse_server: SseServer, form: Format) -> None:
-    def own(*asked: Any) -> Any:
-        return default_stream_fn(*asked)
+    def own(*arguments: Any) -> Any:
+        return default_stream_fn(*arguments)
 
     sse_server.play(*form.call("final_answer", PARIS))
     with agent_on(sse_server, form, native=True, stream_fn=own) as agent:
@@ -262,7 +264,7 @@ def look(name: str) -> str:
     return "big"
 
 
-# Whether a format that is told of the schema alone brings it while there are tools, too.
+# Whether a format that takes a schema sends it also when there are tools.
 BESIDE_TOOLS = {
     "openai-completions": False,
     "openai-responses": True,
@@ -327,7 +329,9 @@ def test_a_schema_that_the_server_could_not_compile_goes_through_the_tool(
     assert (form.schema(sse_server.requests[0].json) is None) is compiled
 
 
-def test_a_bound_that_the_server_would_refuse_is_told_in_words(sse_server: SseServer, form: Format) -> None:
+def test_a_bound_that_the_server_would_refuse_becomes_part_of_the_description(
+    sse_server: SseServer, form: Format
+) -> None:
     sse_server.play(*form.text('{"people": 3}'))
     with agent_on(sse_server, form, native=True) as agent:
         assert agent.run("How big?", output_type=Bounded).output == Bounded(people=3)

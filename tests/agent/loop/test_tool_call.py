@@ -67,10 +67,10 @@ def test_content_details_and_meta_are_kept_and_the_status_is_not() -> None:
     full = ToolResult(
         [TextContent("a"), ImageContent("aGk=", "image/png")], {"d": 1}, {"m": "x"}, True, False, "busy"
     )
-    told = result(run_one(lambda arguments, context: full))
-    assert told.content == full.content
-    assert (told.details, told.meta, told.is_error) == ({"d": 1}, {"m": "x"}, True)
-    assert not hasattr(told, "status_message")
+    returned = result(run_one(lambda arguments, context: full))
+    assert returned.content == full.content
+    assert (returned.details, returned.meta, returned.is_error) == ({"d": 1}, {"m": "x"}, True)
+    assert not hasattr(returned, "status_message")
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_text_blocks_and_nothing_are_results_too(value: Any, text: str) -> None:
 
 
 def test_anything_else_is_an_error_that_says_what_a_tool_must_return() -> None:
-    told = result(run_one(lambda arguments, context: 42))
-    assert told.is_error
-    assert "a tool must return" in told.text
+    returned = result(run_one(lambda arguments, context: 42))
+    assert returned.is_error
+    assert "a tool must return" in returned.text
 
 
 # --- failures --------------------------------------------------------------------------------------
@@ -110,8 +110,8 @@ def raises(error: BaseException) -> Execute:
     ids=lambda value: type(value).__name__,
 )
 def test_an_exception_is_an_error_result_without_a_traceback(error: BaseException, text: str) -> None:
-    told = result(run_one(raises(error)))
-    assert (told.text, told.is_error) == (text, True)
+    returned = result(run_one(raises(error)))
+    assert (returned.text, returned.is_error) == (text, True)
 
 
 def test_an_unknown_tool_is_an_error_that_names_those_at_hand() -> None:
@@ -141,12 +141,17 @@ def test_arguments_that_were_cut_are_not_run() -> None:
     assert played.end.stop == "end_turn"
 
 
-@pytest.mark.parametrize("spelled", ["[1]", '"text"', "7"])
-def test_arguments_that_are_no_object_are_not_run(spelled: str) -> None:
-    answer = [StreamStart(), ToolCallStart(0, "c1", "echo"), ToolCallDelta(0, spelled), StreamDone("toolUse")]
-    told = result(play(answer, "ok", tools=[echo]))
-    assert told.is_error
-    assert "object" in told.text
+@pytest.mark.parametrize("arguments_text", ["[1]", '"text"', "7"])
+def test_arguments_that_are_no_object_are_not_run(arguments_text: str) -> None:
+    answer = [
+        StreamStart(),
+        ToolCallStart(0, "c1", "echo"),
+        ToolCallDelta(0, arguments_text),
+        StreamDone("toolUse"),
+    ]
+    returned = result(play(answer, "ok", tools=[echo]))
+    assert returned.is_error
+    assert "object" in returned.text
 
 
 def test_calls_beside_a_refused_one_run() -> None:
@@ -164,9 +169,9 @@ def test_a_tool_that_can_not_be_started_is_an_error_result(monkeypatch: pytest.M
 
     monkeypatch.setattr(threading.Thread, "start", no_more)
     token = CancelToken()
-    told = result(play([call()], "ok", tools=[echo], cancel=token))
-    assert told.is_error
-    assert "can't start new thread" in told.text
+    returned = result(play([call()], "ok", tools=[echo], cancel=token))
+    assert returned.is_error
+    assert "can't start new thread" in returned.text
     assert token._callbacks == {}
 
 
@@ -284,23 +289,23 @@ def test_updates_may_come_from_other_threads() -> None:
 # --- time limits and aborts ------------------------------------------------------------------------
 
 
-def test_a_tool_that_obeys_its_time_limit_may_still_say_something() -> None:
+def test_a_tool_that_obeys_its_time_limit_may_still_return_a_partial_result() -> None:
     def patient(arguments: dict[str, Any], context: Any) -> str:
         context.cancel.wait()
         return f"so far: 3 files ({context.cancel.reason})"
 
-    told = result(run_one(patient, timeout=0.02))
-    assert told.is_error
-    assert told.text == "so far: 3 files (timeout)\n\nTool t timed out after 0.02 seconds"
+    returned = result(run_one(patient, timeout=0.02))
+    assert returned.is_error
+    assert returned.text == "so far: 3 files (timeout)\n\nTool t timed out after 0.02 seconds"
 
 
 @pytest.mark.usefixtures("short_grace")
 def test_a_tool_that_ignores_its_time_limit_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     release = threading.Event()
     with caplog.at_level(logging.WARNING, "agent"):
-        told = result(run_one(lambda arguments, context: release.wait(), timeout=0.02))
+        returned = result(run_one(lambda arguments, context: release.wait(), timeout=0.02))
     release.set()
-    assert (told.text, told.is_error) == ("Tool t timed out after 0.02 seconds", True)
+    assert (returned.text, returned.is_error) == ("Tool t timed out after 0.02 seconds", True)
     assert "did not stop" in caplog.text
 
 
@@ -318,8 +323,8 @@ def test_a_flood_of_updates_does_not_put_the_time_limit_off() -> None:
         if isinstance(event, ToolExecutionUpdate):
             contexts[0].update("more")  # there is always another one
 
-    told = result(run_one(flood, timeout=0.02, on_event=on_event))
-    assert told.text == "so far\n\nTool t timed out after 0.02 seconds"
+    returned = result(run_one(flood, timeout=0.02, on_event=on_event))
+    assert returned.text == "so far\n\nTool t timed out after 0.02 seconds"
 
 
 @pytest.mark.usefixtures("short_grace")
@@ -330,7 +335,7 @@ def test_a_flood_of_updates_does_not_put_the_abort_off() -> None:
     def flood(arguments: dict[str, Any], context: Any) -> str:
         while not stop.is_set():
             context.update("more")
-        return "never told"
+        return "never shown"
 
     def on_event(event: Event) -> None:
         if isinstance(event, ToolExecutionUpdate):
@@ -366,13 +371,13 @@ def test_an_abort_is_no_time_out() -> None:
     def patient(arguments: dict[str, Any], context: Any) -> str:
         token.cancel("aborted")
         context.cancel.wait()
-        raise TimeoutError("was told to stop")
+        raise TimeoutError("was cancelled")
 
-    told = result(run_one(patient, timeout=30, cancel=token))
-    assert (told.text, told.is_error) == ("aborted", True)
+    returned = result(run_one(patient, timeout=30, cancel=token))
+    assert (returned.text, returned.is_error) == ("aborted", True)
 
 
-def test_what_a_tool_says_when_aborted_is_kept_when_it_says_it_in_time() -> None:
+def test_the_result_of_an_aborted_tool_is_kept_when_it_comes_in_time() -> None:
     token = CancelToken()
 
     def polite(arguments: dict[str, Any], context: Any) -> str:
@@ -398,25 +403,25 @@ def test_a_tool_that_raises_at_the_moment_of_the_abort_counts_as_aborted() -> No
 
 
 @pytest.mark.usefixtures("short_grace")
-def test_a_deaf_tool_is_given_up_after_the_grace_and_its_late_result_dropped() -> None:
+def test_a_tool_that_ignores_the_abort_is_detached_after_the_grace_and_its_late_result_dropped() -> None:
     """L10"""
     release = threading.Event()
     ended = threading.Event()
     token = CancelToken()
 
-    def deaf(arguments: dict[str, Any], context: Any) -> str:
+    def uncancellable(arguments: dict[str, Any], context: Any) -> str:
         token.cancel()
         release.wait()
         context.update("late update")
         ended.set()
         return "late result"
 
-    played = run_one(deaf, cancel=token)
-    told = len(played.events)
+    played = run_one(uncancellable, cancel=token)
+    emitted = len(played.events)
     release.set()
     assert ended.wait(5)
     assert result(played).text == "aborted"
-    assert len(played.events) == told
+    assert len(played.events) == emitted
     assert "late" not in repr(played.new)
 
 
@@ -427,7 +432,7 @@ def gated(gate: Callable[[ToolCallInfo], ToolDecision | None], *calls: ToolCall,
     return play(list(calls or (call(),)), "ok", tools=[echo], hooks=Hooks(before_tool=gate), **more)
 
 
-def test_every_gate_of_a_batch_is_asked_before_anything_runs() -> None:
+def test_before_tool_is_called_for_every_call_of_a_batch_before_any_runs() -> None:
     order: list[str] = []
 
     @tool
@@ -441,7 +446,7 @@ def test_every_gate_of_a_batch_is_asked_before_anything_runs() -> None:
     assert order == ["gate a", "gate b", "run a", "run b"]
 
 
-def test_a_gate_is_told_everything_about_the_call() -> None:
+def test_before_tool_gets_every_detail_of_the_call() -> None:
     infos: list[ToolCallInfo] = []
     token = CancelToken()
     gated(infos.append, call("c1", "a"), call("c2", "b"), cancel=token)
@@ -458,10 +463,10 @@ def test_turns_count_from_one() -> None:
     assert turns == [1, 2]
 
 
-@pytest.mark.parametrize(("reason", "told"), [("not today", "not today"), ("", "tool call denied")])
-def test_a_denied_call_gets_an_error_result_and_the_run_goes_on(reason: str, told: str) -> None:
+@pytest.mark.parametrize(("reason", "shown"), [("not today", "not today"), ("", "tool call denied")])
+def test_a_denied_call_gets_an_error_result_and_the_run_goes_on(reason: str, shown: str) -> None:
     played = gated(lambda info: ToolDecision.deny(reason))
-    assert (result(played).text, result(played).is_error) == (told, True)
+    assert (result(played).text, result(played).is_error) == (shown, True)
     assert played.end.stop == "end_turn"
 
 
@@ -479,12 +484,12 @@ def test_a_gate_that_raises_denies_and_the_model_sees_why() -> None:
     def broken(info: ToolCallInfo) -> None:
         raise ValueError("rules file is gone")
 
-    told = result(gated(broken))
-    assert told.is_error
-    assert told.text == "tool call denied: ValueError: rules file is gone"
+    returned = result(gated(broken))
+    assert returned.is_error
+    assert returned.text == "tool call denied: ValueError: rules file is gone"
 
 
-def test_a_gate_that_answers_nonsense_denies() -> None:
+def test_a_gate_that_returns_the_wrong_type_denies() -> None:
     assert result(gated(lambda info: True)).is_error  # type: ignore[arg-type,return-value]
 
 
@@ -499,8 +504,8 @@ def test_updated_arguments_reach_the_tool_and_the_events_while_the_message_keeps
 
 
 def test_empty_updated_arguments_are_arguments() -> None:
-    told = result(gated(lambda info: ToolDecision.allow({})))
-    assert "word is required" in told.text
+    returned = result(gated(lambda info: ToolDecision.allow({})))
+    assert "word is required" in returned.text
 
 
 def test_a_gate_may_change_what_it_is_shown_without_changing_the_call() -> None:
@@ -511,31 +516,31 @@ def test_a_gate_may_change_what_it_is_shown_without_changing_the_call() -> None:
 
 
 def test_an_unknown_tool_passes_the_gate_first() -> None:
-    asked: list[str] = []
-    hooks = Hooks(before_tool=lambda info: asked.append(info.name))
+    calls_seen: list[str] = []
+    hooks = Hooks(before_tool=lambda info: calls_seen.append(info.name))
     played = play([tool_call("nope", id="c1")], "ok", tools=[echo], hooks=hooks)
-    assert asked == ["nope"]
+    assert calls_seen == ["nope"]
     assert "not found" in result(played).text
 
 
-def test_no_gate_is_asked_for_cut_or_broken_calls() -> None:
-    asked: list[str] = []
-    hooks = Hooks(before_tool=lambda info: asked.append(info.name))
+def test_before_tool_is_not_called_for_truncated_or_broken_calls() -> None:
+    calls_seen: list[str] = []
+    hooks = Hooks(before_tool=lambda info: calls_seen.append(info.name))
     cut = [StreamStart(), ToolCallStart(0, "c", "echo"), ToolCallDelta(0, '{"w'), ToolCallEnd(0)]
     play([*cut, StreamDone("toolUse")], [*cut, StreamDone("length")], "ok", tools=[echo], hooks=hooks)
-    assert asked == []
+    assert calls_seen == []
 
 
-def test_once_the_run_is_aborted_no_gate_is_asked_and_nothing_runs() -> None:
-    asked: list[str] = []
+def test_once_the_run_is_aborted_before_tool_is_not_called_and_nothing_runs() -> None:
+    calls_seen: list[str] = []
     token = CancelToken()
 
     def abort(info: ToolCallInfo) -> None:
-        asked.append(info.id)
+        calls_seen.append(info.id)
         token.cancel()
 
     played = gated(abort, call("c1"), call("c2"), cancel=token)
-    assert asked == ["c1"]
+    assert calls_seen == ["c1"]
     assert [r.text for r in results(played)] == ["aborted", "aborted"]
 
 
@@ -551,8 +556,13 @@ def overridden(override: Any, *calls: ToolCall, execute: Execute = lambda a, c: 
 def test_an_override_replaces_what_it_names() -> None:
     full = ToolResult("raw", {"d": 1}, {"m": "x"}, True)
     played = overridden(lambda info: ToolOverride(content="clean", is_error=False), execute=lambda a, c: full)
-    told = result(played)
-    assert (told.text, told.is_error, told.details, told.meta) == ("clean", False, {"d": 1}, {"m": "x"})
+    returned = result(played)
+    assert (returned.text, returned.is_error, returned.details, returned.meta) == (
+        "clean",
+        False,
+        {"d": 1},
+        {"m": "x"},
+    )
     ended = next(e for e in played.events if isinstance(e, ToolExecutionEnd))
     assert ended.result.text == "clean"
     assert not ended.is_error
@@ -574,7 +584,7 @@ def test_terminate_can_be_given_and_taken() -> None:
     assert played.end.stop == "end_turn"
 
 
-def test_an_override_that_raises_is_an_error_result_and_drops_the_wish_to_stop() -> None:
+def test_an_override_that_raises_is_an_error_result_and_drops_terminate() -> None:
     def broken(info: ToolResultInfo) -> None:
         raise ValueError("no filter")
 
@@ -585,10 +595,10 @@ def test_an_override_that_raises_is_an_error_result_and_drops_the_wish_to_stop()
     assert "secret" not in repr(played.new)
 
 
-def test_an_override_that_answers_nonsense_is_an_error_result() -> None:
-    told = result(overridden(lambda info: "clean"))
-    assert told.is_error
-    assert "raw" not in told.text
+def test_an_override_of_the_wrong_type_is_an_error_result() -> None:
+    returned = result(overridden(lambda info: "clean"))
+    assert returned.is_error
+    assert "raw" not in returned.text
 
 
 def test_overrides_see_failures_and_time_outs() -> None:

@@ -23,11 +23,11 @@ from agent.tools import AgentTool, ToolResult
 
 
 def ignore(value: object) -> None:
-    """For what must return nothing."""
+    """Discard a value where a callback must return None."""
 
 
-class Yard:
-    """Tools that tell when they run, and wait to be let go."""
+class BlockingTools:
+    """Tools that record which of them run together and block until they are released."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Yard:
             self.together.append(frozenset(self._now))
         after = arguments.get("after")
         if after and not self.gate(after).wait(5):
-            return "never let go"
+            return "never released"
         with self._lock:
             self._now.remove(me)
         self.gate(me).set()
@@ -67,8 +67,8 @@ def calls(*specs: str) -> list[Any]:
     return made
 
 
-def run(yard: Yard, *specs: str, limit: int | None = 4, **more: Any) -> Played:
-    tools = [yard.tool("p"), yard.tool("s", parallel=False)]
+def run(blocking: BlockingTools, *specs: str, limit: int | None = 4, **more: Any) -> Played:
+    tools = [blocking.tool("p"), blocking.tool("s", parallel=False)]
     played = play(calls(*specs), "ok", tools=tools, limits=Limits(parallel_tools=limit), **more)
     assert_well_formed(played.new)
     return played
@@ -83,7 +83,7 @@ def results(played: Played) -> list[str]:
 
 
 def test_the_slow_first_ends_last_and_results_keep_the_order_of_the_calls() -> None:
-    played = run(Yard(), "p1<p2", "p2")
+    played = run(BlockingTools(), "p1<p2", "p2")
     assert ends(played) == ["p2", "p1"]
     assert results(played) == ["p1", "p2"]
     assert [text_of(m) for m in played.new[2:4]] == ["p1 done", "p2 done"]
@@ -96,76 +96,76 @@ def test_a_result_enters_the_conversation_as_soon_as_those_before_it_have() -> N
         if event.type in ("tool_execution_end", "message_end"):
             seen.append(getattr(event, "tool_call_id", "") or getattr(event.message, "tool_call_id", ""))  # type: ignore[attr-defined]
 
-    run(Yard(), "p1", "p2<p3", "p3", on_event=on_event)
-    told = [id for id in seen if id]
-    assert told.index("p1", 1) < len(told)
-    assert told[-2:] == ["p2", "p3"]
+    run(BlockingTools(), "p1", "p2<p3", "p3", on_event=on_event)
+    recorded = [id for id in seen if id]
+    assert recorded.index("p1", 1) < len(recorded)
+    assert recorded[-2:] == ["p2", "p3"]
 
 
 def test_a_limit_of_slots_is_kept() -> None:
-    yard = Yard()
-    run(yard, *(f"p{n}" for n in range(12)), limit=3)
-    assert yard.most <= 3
+    blocking = BlockingTools()
+    run(blocking, *(f"p{n}" for n in range(12)), limit=3)
+    assert blocking.most <= 3
 
 
 @pytest.mark.parametrize("limit", [1, 0, -3])
 def test_with_one_slot_all_run_in_turn(limit: int) -> None:
-    yard = Yard()
-    played = run(yard, "p1", "p2", "p3", limit=limit)
-    assert yard.most == 1
+    blocking = BlockingTools()
+    played = run(blocking, "p1", "p2", "p3", limit=limit)
+    assert blocking.most == 1
     assert ends(played) == ["p1", "p2", "p3"]
 
 
 def test_without_a_limit_a_hundred_run_at_once() -> None:
-    yard = Yard()
+    blocking = BlockingTools()
     chain = [f"p{n}<p{n + 1}" for n in range(99)]
-    played = run(yard, *chain, "p99", limit=None)
-    assert yard.most == 100
+    played = run(blocking, *chain, "p99", limit=None)
+    assert blocking.most == 100
     assert results(played) == [f"p{n}" for n in range(100)]
 
 
 def test_a_tool_that_is_not_marked_runs_alone() -> None:
-    yard = Yard()
-    played = run(yard, "p1<p2", "p2", "s3", "p4<p5", "p5", limit=2)
-    assert frozenset({"s3"}) in yard.together
-    assert all(len(group) == 1 for group in yard.together if "s3" in group)
-    assert max(len(group) for group in yard.together) == 2
+    blocking = BlockingTools()
+    played = run(blocking, "p1<p2", "p2", "s3", "p4<p5", "p5", limit=2)
+    assert frozenset({"s3"}) in blocking.together
+    assert all(len(group) == 1 for group in blocking.together if "s3" in group)
+    assert max(len(group) for group in blocking.together) == 2
     order = [(e.type[15:], e.tool_call_id) for e in played.events if hasattr(e, "tool_call_id")]
     assert order.index(("end", "p1")) < order.index(("start", "s3")) < order.index(("end", "s3"))
     assert order.index(("end", "s3")) < order.index(("start", "p4"))
 
 
 def test_two_tools_that_are_not_marked_never_meet() -> None:
-    yard = Yard()
-    run(yard, "s1", "s2", "s3")
-    assert yard.most == 1
+    blocking = BlockingTools()
+    run(blocking, "s1", "s2", "s3")
+    assert blocking.most == 1
 
 
 def test_an_unknown_tool_is_a_barrier_and_may_be_added_by_a_call_before_it() -> None:
-    yard = Yard()
-    played = run(yard, "p1<p2", "p2", "x3", "p4")
+    blocking = BlockingTools()
+    played = run(blocking, "p1<p2", "p2", "x3", "p4")
     order = [(e.type[15:], e.tool_call_id) for e in played.events if hasattr(e, "tool_call_id")]
     assert order.index(("end", "p1")) < order.index(("start", "x3"))
     assert "not found" in text_of(played.new[4])
 
 
 def test_a_denied_call_is_settled_at_once_and_is_no_barrier() -> None:
-    yard = Yard()
+    blocking = BlockingTools()
     gate = Hooks(before_tool=lambda info: ToolDecision.deny("no") if info.id == "s2" else None)
 
     def on_event(event: Event) -> None:
         if isinstance(event, ToolExecutionEnd) and event.tool_call_id == "s2":
-            yard.gate("let p1 go").set()
+            blocking.gate("release p1").set()
 
-    played = run(yard, "p1<let p1 go", "s2", "p3", hooks=gate, on_event=on_event)
+    played = run(blocking, "p1<release p1", "s2", "p3", hooks=gate, on_event=on_event)
     assert ends(played)[0] == "s2"
     assert results(played) == ["p1", "s2", "p3"]
 
 
 def test_two_calls_with_one_id_both_run_and_both_have_a_result() -> None:
     """Y17"""
-    yard = Yard()
-    played = run(yard, "p1", "p1")
+    blocking = BlockingTools()
+    played = run(blocking, "p1", "p1")
     assert results(played) == ["p1", "p1"]
     assert ends(played) == ["p1", "p1"]
 
@@ -179,52 +179,55 @@ def test_updates_of_tools_side_by_side_come_before_their_ends() -> None:
     tools = [AgentTool("p", "", {"type": "object"}, busy, parallel=True)]
     played = play(calls("p1", "p2", "p3"), "ok", tools=tools)
     for id in ("p1", "p2", "p3"):
-        told = [e for e in played.events if getattr(e, "tool_call_id", "") == id]
-        assert isinstance(told[0], ToolExecutionStart)
-        assert isinstance(told[-1], ToolExecutionEnd)
-        texts = [e.partial_result.text for e in told if isinstance(e, ToolExecutionUpdate)]
+        of_call = [e for e in played.events if getattr(e, "tool_call_id", "") == id]
+        assert isinstance(of_call[0], ToolExecutionStart)
+        assert isinstance(of_call[-1], ToolExecutionEnd)
+        texts = [e.partial_result.text for e in of_call if isinstance(e, ToolExecutionUpdate)]
         assert texts == [f"{id} {n}" for n in range(50)]
 
 
-def test_after_tool_is_asked_in_the_order_in_which_tools_end_on_one_thread() -> None:
+def test_after_tool_is_called_in_the_order_in_which_tools_end_on_one_thread() -> None:
     seen: list[tuple[str, int]] = []
 
     def after_tool(info: ToolResultInfo) -> ToolOverride:
         seen.append((info.id, threading.get_ident()))
         return ToolOverride(info.result.text.upper())
 
-    played = run(Yard(), "p1<p2", "p2", hooks=Hooks(after_tool=after_tool))
+    played = run(BlockingTools(), "p1<p2", "p2", hooks=Hooks(after_tool=after_tool))
     assert [id for id, _ in seen] == ["p2", "p1"]
     assert {thread for _, thread in seen} == {threading.get_ident()}
     assert [text_of(m) for m in played.new[2:4]] == ["P1 DONE", "P2 DONE"]
 
 
 def test_one_tool_that_fails_leaves_the_others_alone() -> None:
-    yard = Yard()
+    blocking = BlockingTools()
 
     def boom(arguments: dict[str, Any], context: Any) -> str:
         raise ValueError("boom")
 
-    tools = [yard.tool("p"), AgentTool("b", "", {"type": "object"}, boom, parallel=True)]
+    tools = [blocking.tool("p"), AgentTool("b", "", {"type": "object"}, boom, parallel=True)]
     played = play([*calls("p1"), tool_call("b", id="b2"), *calls("p3")], "ok", tools=tools)
     assert [text_of(m) for m in played.new[2:5]] == ["p1 done", "ValueError: boom", "p3 done"]
 
 
-def test_a_time_limit_is_told_at_once_and_others_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_is_emitted_at_once_and_the_other_calls_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent.loop.tool_call, "GRACE", 0.05)
-    yard = Yard()
+    blocking = BlockingTools()
     release = threading.Event()
 
-    def deaf(arguments: dict[str, Any], context: Any) -> str:
+    def uncancellable(arguments: dict[str, Any], context: Any) -> str:
         release.wait(10)
         return "too late"
 
     def on_event(event: Event) -> None:
         if isinstance(event, ToolExecutionEnd) and event.tool_call_id == "d1":
-            yard.gate("let p2 go").set()
+            blocking.gate("release p2").set()
 
-    tools = [yard.tool("p"), AgentTool("d", "", {"type": "object"}, deaf, parallel=True, timeout=0.02)]
-    made = [tool_call("d", {"a": 1}, "d1"), *calls("p2<let p2 go")]
+    tools = [
+        blocking.tool("p"),
+        AgentTool("d", "", {"type": "object"}, uncancellable, parallel=True, timeout=0.02),
+    ]
+    made = [tool_call("d", {"a": 1}, "d1"), *calls("p2<release p2")]
     played = play(made, "ok", tools=tools, on_event=on_event)
     release.set()
     assert ends(played) == ["d1", "p2"]
@@ -238,28 +241,34 @@ def test_an_abort_settles_all_that_run_and_all_that_wait() -> None:
     def wait(arguments: dict[str, Any], context: Any) -> str:
         running.wait(5)
         context.cancel.wait(5)
-        return "heard it"
+        return "cancelled"
 
     tools = [AgentTool("p", "", {"type": "object"}, wait, parallel=True)]
     made = [tool_call("p", {"n": n}, f"p{n}") for n in range(5)]
     played = play(made, "never", tools=tools, limits=Limits(parallel_tools=2), cancel=token)
     assert played.end.stop == "aborted"
     assert_well_formed(played.new)
-    assert [text_of(m) for m in played.new[2:7]] == ["heard it", "heard it", "aborted", "aborted", "aborted"]
+    assert [text_of(m) for m in played.new[2:7]] == [
+        "cancelled",
+        "cancelled",
+        "aborted",
+        "aborted",
+        "aborted",
+    ]
 
 
-def test_deaf_tools_side_by_side_are_given_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_tools_that_ignore_the_abort_are_detached_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent.loop.tool_call, "GRACE", 0.1)
     token = CancelToken()
     release = threading.Event()
     running = threading.Barrier(4, action=lambda: ignore(token.cancel()))
 
-    def deaf(arguments: dict[str, Any], context: Any) -> str:
+    def uncancellable(arguments: dict[str, Any], context: Any) -> str:
         running.wait(5)
         release.wait(10)
         return "too late"
 
-    tools = [AgentTool("p", "", {"type": "object"}, deaf, parallel=True)]
+    tools = [AgentTool("p", "", {"type": "object"}, uncancellable, parallel=True)]
     made = [tool_call("p", {"n": n}, f"p{n}") for n in range(4)]
     begun = time.monotonic()
     played = play(made, "never", tools=tools, cancel=token)
@@ -279,11 +288,11 @@ def test_a_flood_from_one_tool_does_not_put_the_abort_of_another_off(
     def flood(arguments: dict[str, Any], context: Any) -> str:
         while not stop.is_set():
             context.update("more")
-        return "never told"
+        return "never shown"
 
     def patient(arguments: dict[str, Any], context: Any) -> str:
         context.cancel.wait(5)
-        return "heard it"
+        return "cancelled"
 
     def on_event(event: Event) -> None:
         if isinstance(event, ToolExecutionUpdate):
@@ -298,16 +307,16 @@ def test_a_flood_from_one_tool_does_not_put_the_abort_of_another_off(
         played = play(made, "never", tools=tools, cancel=token, on_event=on_event)
     finally:
         stop.set()
-    assert [text_of(m) for m in played.new[2:4]] == ["heard it", "aborted"]
+    assert [text_of(m) for m in played.new[2:4]] == ["cancelled", "aborted"]
 
 
-def test_a_listener_that_raises_stops_what_runs() -> None:
-    told = threading.Event()
+def test_an_emit_that_raises_cancels_the_running_calls() -> None:
+    cancelled = threading.Event()
 
     def wait(arguments: dict[str, Any], context: Any) -> str:
         context.update("here")
         context.cancel.wait(10)
-        told.set()
+        cancelled.set()
         return ""
 
     model = ScriptedModel([tool_call("p", {"a": 1})])
@@ -319,7 +328,7 @@ def test_a_listener_that_raises_stops_what_runs() -> None:
 
     with pytest.raises(RuntimeError, match="no more"):
         agent_loop((), context, LoopConfig(model.model), model.stream, emit)
-    assert told.wait(5)
+    assert cancelled.wait(5)
 
 
 def test_all_results_must_ask_to_stop_also_side_by_side() -> None:
@@ -337,20 +346,20 @@ def test_all_results_must_ask_to_stop_also_side_by_side() -> None:
 
 
 def test_eight_short_tools_take_about_as_long_as_one() -> None:
-    naps = threading.Barrier(8)  # each waits for all: they must be in flight together
+    barrier = threading.Barrier(8)  # each call waits for all of them: they must run at the same time
 
-    def nap(arguments: dict[str, Any], context: Any) -> str:
-        naps.wait(5)
+    def meet(arguments: dict[str, Any], context: Any) -> str:
+        barrier.wait(5)
         return "rested"
 
-    tools = [AgentTool("p", "", {"type": "object"}, nap, parallel=True)]
+    tools = [AgentTool("p", "", {"type": "object"}, meet, parallel=True)]
     made = [tool_call("p", {"n": n}) for n in range(8)]
     played = play(made, "ok", tools=tools, limits=Limits(parallel_tools=8))
     assert [text_of(m) for m in played.new[2:10]] == ["rested"] * 8
 
 
-def test_only_a_real_yes_marks_a_tool_as_parallel() -> None:
-    yard = Yard()
-    odd = AgentTool("p", "", {"type": "object"}, yard._run, parallel="no")  # type: ignore[arg-type]
+def test_only_true_marks_a_tool_as_parallel() -> None:
+    blocking = BlockingTools()
+    odd = AgentTool("p", "", {"type": "object"}, blocking._run, parallel="no")  # type: ignore[arg-type]
     play(calls("p1", "p2"), "ok", tools=[odd])
-    assert yard.most == 1
+    assert blocking.most == 1

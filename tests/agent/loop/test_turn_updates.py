@@ -69,7 +69,7 @@ def test_a_request_may_be_changed_in_place_for_itself_alone() -> None:
     assert [c.system_prompt for c in played.model.contexts] == ["changed", "changed"]
     assert [len(c.tools) for c in played.model.contexts] == [0, 0]
     assert [o.temperature for o in played.model.options] == [0.5, 0.5]
-    assert text_of(played.new[2]) == "x"  # the tool was not told of, and runs all the same
+    assert text_of(played.new[2]) == "x"  # the tool was not sent to the model, and runs all the same
 
 
 def test_a_request_may_be_replaced_and_the_conversation_stays() -> None:
@@ -98,7 +98,7 @@ def test_a_request_hook_can_not_take_the_stop_signal_away() -> None:
     assert played.model.options[0].cancel.reason == "the run has ended"
 
 
-def test_request_hooks_are_asked_one_after_the_other() -> None:
+def test_request_hooks_are_called_one_after_the_other() -> None:
     def adding(text: str) -> Hooks:
         def on_request(context: AgentContext, options: StreamOptions) -> Any:
             return replace(context, system_prompt=context.system_prompt + text), options
@@ -152,7 +152,7 @@ def test_an_empty_history_clears() -> None:
     assert played.sent() == ["hi", ""]
 
 
-def test_replaced_tools_are_told_of_and_run() -> None:
+def test_replaced_tools_are_sent_and_run() -> None:
     tools = ToolSet([echo])
     played = play(
         call(),
@@ -162,8 +162,8 @@ def test_replaced_tools_are_told_of_and_run() -> None:
         hooks=once(TurnUpdate(tools=[other])),
     )
     assert [[t.name for t in c.tools] for c in played.model.contexts] == [["echo"], ["other"], ["other"]]
-    told = [text_of(m) for m in played.new if isinstance(m, ToolResultMessage)]
-    assert told == ["x", "Tool echo not found. Available: other", "other x"]
+    texts = [text_of(m) for m in played.new if isinstance(m, ToolResultMessage)]
+    assert texts == ["x", "Tool echo not found. Available: other", "other x"]
     assert tools.names() == ["echo"]
 
 
@@ -261,8 +261,8 @@ def test_tools_of_one_request_run_in_that_turn_and_are_gone_in_the_next() -> Non
         ["echo"],
     ]
     assert [o.tool_choice for o in played.model.options] == ["", "other", "", ""]
-    told = [text_of(m) for m in played.new if isinstance(m, ToolResultMessage)]
-    assert told == ["x", "other x", "Tool other not found. Available: echo"]
+    texts = [text_of(m) for m in played.new if isinstance(m, ToolResultMessage)]
+    assert texts == ["x", "other x", "Tool other not found. Available: echo"]
 
 
 @pytest.mark.parametrize(("prompt", "sent"), [("You are it.", "You are it.\nHurry."), ("", "Hurry.")])
@@ -351,7 +351,7 @@ def test_text_from_a_hook_is_a_user_message() -> None:
     assert [text_of(m) for m in played.new] == ["hi", "a", "more", "b"]
 
 
-def test_a_poll_that_raises_is_logged_and_the_queue_beside_it_is_heard(
+def test_a_poll_that_raises_is_logged_and_the_other_queue_is_still_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken() -> list[Message]:
@@ -390,7 +390,7 @@ def truncating(decision: Truncation | None, seen: list[TruncationInfo] | None = 
     return Hooks(on_truncated=on_truncated)
 
 
-def test_a_cut_answer_may_be_asked_again_with_a_word_of_ones_own() -> None:
+def test_a_truncated_answer_may_be_requested_again_with_a_custom_message() -> None:
     seen: list[TruncationInfo] = []
     answer = ToolResultMessage("c1", "echo", "cut; use smaller pieces", is_error=True)
     decision = Truncation(retry=True, messages=[UserMessage("shorter please"), answer])
@@ -399,7 +399,7 @@ def test_a_cut_answer_may_be_asked_again_with_a_word_of_ones_own() -> None:
     assert [c.id for c in seen[0].tool_calls] == ["c1", "c2"]
     texts = [text_of(m) for m in played.new[2:]]
     assert texts[0] == "cut; use smaller pieces"
-    assert texts[1].startswith("This call was not run")  # nobody answered it, so we did
+    assert texts[1].startswith("This call was not run")  # it had no result, so the loop added one
     assert texts[2:] == ["shorter please", "done"]
     assert played.end.stop == "end_turn"
 
@@ -485,7 +485,7 @@ def test_a_set_that_did_not_ask_for_denied_calls_never_sees_them() -> None:
     assert (deaf, keen) == ([], [("c1", True)])
 
 
-def test_what_a_denied_call_says_may_be_overridden() -> None:
+def test_the_result_of_a_denied_call_may_be_overridden() -> None:
     def after_tool(info: ToolResultInfo) -> ToolOverride:
         return ToolOverride(f"{info.result.text}, ask a person")
 

@@ -140,9 +140,9 @@ def turns(api: str) -> st.SearchStrategy[AssistantMessage]:
 def histories(api: str) -> st.SearchStrategy[list[Message]]:
     """What a conversation that was mostly this model's may hold; in places another had a turn."""
     others = st.one_of([turns(other) for other in MODELS])
-    said = turns(api) | turns(api) | others
+    answers = turns(api) | turns(api) | others
     users = st.builds(UserMessage, USER_CONTENT)
-    return st.lists(users | said | RESULTS | st.builds(CustomMessage, st.just("note")), max_size=10)
+    return st.lists(users | answers | RESULTS | st.builds(CustomMessage, st.just("note")), max_size=10)
 
 
 # --- what must hold of the request ------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def what_was_said(history: list[Message], target: Model) -> Iterator[str]:
-    """The texts that must reach the target: all that was said, and what other makers' models thought."""
+    """The texts that must reach the target: all text, and the thoughts of other providers' models."""
     for message in history:
         if isinstance(message, UserMessage):
             yield from texts_of(message)

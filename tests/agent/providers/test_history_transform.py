@@ -184,7 +184,7 @@ def test_the_arrangement_of_a_prefix_never_changes() -> None:
         before = now
 
 
-def test_reused_ids_cost_one_look_each() -> None:
+def test_reused_ids_cost_one_lookup_each() -> None:
     asked = []
 
     def counting(raw: str) -> str:

@@ -147,7 +147,7 @@ def test_a_schema_keeps_its_form_and_says_its_bounds_in_words() -> None:
 
 
 @pytest.mark.parametrize("model", [Node, Open, Pair, Anything])
-def test_what_cannot_be_said_is_not_sent(model: type[BaseModel]) -> None:
+def test_a_schema_that_cannot_be_restricted_is_not_sent(model: type[BaseModel]) -> None:
     assert restrict_schema(schema_of(model)) is None
 
 

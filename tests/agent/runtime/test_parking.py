@@ -214,7 +214,7 @@ def test_a_hook_that_raises_is_logged_and_it_parks_all_the_same(caplog: pytest.L
     assert "before_park failed" in caplog.text
 
 
-def test_a_reply_begins_the_count_of_turns_anew_where_that_is_asked_for() -> None:
+def test_a_reply_resets_the_count_of_turns_with_turns_since_input() -> None:
     def played(limits: Limits) -> tuple[str, int]:
         call = [tool_call("echo", {"word": "x"})]
         with Parking(call, "one", call, "two", tools=[echo], limits=limits) as made:

@@ -67,7 +67,7 @@ def test_an_answer_is_recorded_once_and_replayed(api: str, path: Path) -> None:
 
 @pytest.mark.parametrize("api", FORMATS)
 def test_a_loop_with_tools_is_replayed(api: str, path: Path) -> None:
-    """The second request holds what the first answer said."""
+    """The second request holds the text of the first answer."""
     found = FORMATS[api]
 
     @tool

@@ -148,7 +148,7 @@ STREAMS: dict[str, Callable[[str], str]] = {
 
 
 def leaks(stored: str, key: str) -> bool:
-    """Whether a part of the key that tells it is left, in whatever encoding or cut into pieces."""
+    """Whether a part of the key that identifies it is left, in whatever encoding or cut into pieces."""
     letters = "".join(character for character in stored if character.isalnum())
     longest = max(key.replace("\n", " ").split(), key=len) if "-----" in key else key
     return "".join(character for character in longest if character.isalnum())[-12:] in letters

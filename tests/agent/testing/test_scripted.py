@@ -142,15 +142,15 @@ def test_what_is_no_block_is_refused() -> None:
 
 def test_a_script_serves_many_threads_each_turn_once() -> None:
     model = ScriptedModel(*[str(n) for n in range(40)])
-    said: list[str] = []
+    texts: list[str] = []
 
     def ask() -> None:
         for _ in range(10):
-            said.append(answer(events(model.stream)).text)
+            texts.append(answer(events(model.stream)).text)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(said, key=int) == [str(n) for n in range(40)]
+    assert sorted(texts, key=int) == [str(n) for n in range(40)]

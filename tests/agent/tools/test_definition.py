@@ -43,11 +43,11 @@ def test_tools_and_results_are_values() -> None:
 
 def test_a_context_without_a_callback_drops_updates_and_one_with_it_passes_results() -> None:
     ToolContext().update("dropped")
-    heard: list[ToolResult] = []
-    context = ToolContext("c", on_update=heard.append)
+    updates: list[ToolResult] = []
+    context = ToolContext("c", on_update=updates.append)
     context.update("half")
     context.update(ToolResult("more", status_message="50 %"))
-    assert heard == [ToolResult("half"), ToolResult("more", status_message="50 %")]
+    assert updates == [ToolResult("half"), ToolResult("more", status_message="50 %")]
     assert not context.cancel.is_set()
     assert not context.cancel.wait(0)
 

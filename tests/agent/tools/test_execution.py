@@ -152,7 +152,7 @@ def test_odd_texts_of_arguments_still_reach_the_tool(text: str, arguments: dict[
 
 @pytest.mark.parametrize("text", ["[1,2]", '"s"', "42", "true"])
 def test_arguments_that_are_no_object_are_answered_with_what_was_expected(text: str) -> None:
-    """J09: the tool does not run, the model is told that an object was expected."""
+    """J09: the tool does not run, the result says that an object was expected."""
     seen: list[Any] = []
     answer = answer_to(text, echo_tool(seen))
     assert answer.is_error

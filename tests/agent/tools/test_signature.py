@@ -67,13 +67,13 @@ def test_the_example_of_the_manual() -> None:
 def test_settings_are_given_by_name() -> None:
     hint = ToolDisplayHint((TitleArg("path", "path"),))
 
-    @tool(name="other", description="Told.", label="Other", display_hint=hint, parallel=True, timeout=30)
+    @tool(name="other", description="Described.", label="Other", display_hint=hint, parallel=True, timeout=30)
     def something() -> None:
-        """Not told."""
+        """Not sent to the model."""
 
     assert isinstance(something, FunctionTool)
     assert something.name == "other"
-    assert something.description == "Told."
+    assert something.description == "Described."
     assert something.label == "Other"
     assert something.display_hint is hint
     assert (something.parallel, something.timeout) == (True, 30)
@@ -186,7 +186,7 @@ def test_a_default_that_holds_a_title_keeps_it() -> None:
     assert run_function(show) == "x"
 
 
-def test_a_default_that_json_can_not_hold_is_not_shown_and_warns_nobody() -> None:
+def test_a_default_that_json_can_not_hold_is_left_out_without_a_warning() -> None:
     missing = object()
 
     def find(path: Path = Path("/tmp"), what: Any = missing) -> str:
@@ -210,7 +210,7 @@ def test_a_parameter_may_have_any_name(name: str) -> None:
     assert made.execute({name: "5"}, None).text == '[5,"z"]'
 
 
-def test_a_parameter_called_context_gets_the_context_and_is_not_told_to_the_model() -> None:
+def test_a_parameter_called_context_gets_the_context_and_is_not_in_the_schema() -> None:
     seen: list[Any] = []
 
     @tool
@@ -255,7 +255,7 @@ def test_types_that_are_local_to_the_definition_are_found() -> None:
     assert another.execute({"value": {"n": 4}}, None).text == "4"
 
 
-def test_types_that_only_a_type_checker_knows_are_no_obstacle_where_no_model_is_told_of_them() -> None:
+def test_types_that_only_a_type_checker_knows_are_allowed_outside_the_schema() -> None:
     @tool
     def spy(n: int, context: Unknown) -> Unknown:
         return n

@@ -78,7 +78,7 @@ def test_an_iteration_sees_the_set_as_it_was() -> None:
     assert seen == ["a", "b"]
 
 
-def test_tools_are_told_apart_by_origin() -> None:
+def test_tools_are_distinguished_by_origin() -> None:
     tools = named("Read", "Bash", "Edit", "aside", "doctor_query", "doctor_summary", "mcp__demo__echo")
     groups = tools.classify(
         {

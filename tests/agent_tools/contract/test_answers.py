@@ -59,7 +59,7 @@ def test_a_result_that_can_be_sent_and_stored_passes(result: Any, text: str) -> 
     assert check_result(result, 100) == (text, False)
 
 
-def test_an_error_is_told_from_a_success() -> None:
+def test_an_error_is_distinguished_from_a_success() -> None:
     assert check_result(Result("no", is_error=True), 100) == ("no", True)
 
 

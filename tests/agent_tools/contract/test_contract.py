@@ -377,9 +377,9 @@ def test_a_slow_call_that_is_not_slow_proves_nothing() -> None:
 def test_a_tool_may_register_a_cancel_callback() -> None:
     class Listening(Fake):
         def answer(self, text: str, context: Any) -> Any:
-            heard = threading.Event()
-            context.cancel.on_cancel(heard.set)
-            heard.wait(30)
+            cancelled = threading.Event()
+            context.cancel.on_cancel(cancelled.set)
+            cancelled.wait(30)
             return Result(f"aborted: {context.cancel.reason}", is_error=True)
 
     run_check(BY_NAME["ends_when_cancelled"], case(Listening, slow={"text": "x"}))
@@ -393,7 +393,7 @@ def test_output_past_the_limit_is_found() -> None:
     assert "500000 bytes, more than 65536" in violation("bounds_its_output", Bad, large={"text": "x"})
 
 
-def test_a_large_call_that_says_little_proves_nothing() -> None:
+def test_a_large_call_with_a_small_output_proves_nothing() -> None:
     assert "proves nothing" in violation("bounds_its_output", Fake, large={"text": "x"})
 
 

@@ -23,10 +23,10 @@ def test_one_lock_serves_all_paths_of_a_file(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
     with lock_for(str(tmp_path / "real")):
-        for spelling in ("link", "sub/../real", "./real", "REAL"):
+        for path in ("link", "sub/../real", "./real", "REAL"):
             with (
                 pytest.raises(ToolFailure, match="aborted while waiting"),
-                lock_for(f"{tmp_path}/{spelling}", stop),
+                lock_for(f"{tmp_path}/{path}", stop),
             ):
                 pass
 

@@ -22,7 +22,7 @@ from agent_tools import ToolFailure
 from agent_tools.files.atomic_write import atomic_write, make_parents, read_regular
 from agent_tools.files.filesystem import ConfinedFilesystem, DirFd, OutsideRoot
 
-SECRET = "SECRET of somebody else\n"
+SECRET = "SECRET of another user\n"
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="links need a right of their own on Windows")
 
@@ -62,7 +62,7 @@ CALLS: dict[str, Callable[[Any, str], Any]] = {
     "ls": lambda tool, path: tool(path=os.path.dirname(path)),
     "imageresize": lambda tool, path: tool(path=os.path.join(os.path.dirname(path), "a.png")),
 }
-SPELLINGS = {
+PATH_FORMS = {
     "absolute": lambda root: str(root.parent / "outside/secret.txt"),
     "dots": lambda root: "../outside/secret.txt",
     "absolute with dots": lambda root: f"{root}/../outside/secret.txt",
@@ -77,10 +77,10 @@ SPELLINGS = {
 
 
 @posix_only
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("form", PATH_FORMS)
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_outside_is_refused(
-    root: Path, name: str, spelling: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, name: str, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = root.parent / "outside"
     monkeypatch.setenv("HOME", str(outside))
@@ -88,7 +88,7 @@ def test_what_is_outside_is_refused(
     (root / "relative").symlink_to("../outside")
     (root / "folder/again").symlink_to("../out/../out")
     before = contents(outside)
-    result = CALLS[name](confined(root)[name], SPELLINGS[spelling](root))
+    result = CALLS[name](confined(root)[name], PATH_FORMS[form](root))
     assert result.is_error
     assert f"outside the root {root}" in result.text
     assert "Only files and folders below that root can be used" in result.text

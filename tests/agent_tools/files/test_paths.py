@@ -25,7 +25,7 @@ def test_the_tilde_means_the_home_directory(home: str, tmp_path: Path) -> None:
     assert resolve("~/Documents", tmp_path) == home + "/Documents"
 
 
-def test_the_home_of_others_is_not_looked_up(home: str, tmp_path: Path) -> None:
+def test_the_home_of_other_users_is_not_looked_up(home: str, tmp_path: Path) -> None:
     assert resolve("~root/x", tmp_path) == str(tmp_path / "~root/x")
 
 

@@ -190,11 +190,11 @@ def test_a_link_is_neither_mounted_nor_followed(tmp_path: Path) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("spelling", ["root", "link"])
-def test_both_paths_of_a_root_behind_a_link_are_protected(root: Path, spelling: str) -> None:
+@pytest.mark.parametrize("root_path", ["root", "link"])
+def test_both_paths_of_a_root_behind_a_link_are_protected(root: Path, root_path: str) -> None:
     (root.parent / "link").symlink_to("root")
     tool = bash_tool(root.parent / "link", confine=True)
-    assert tool(command=f"echo bad > {root.parent / spelling}/.envrc").is_error
+    assert tool(command=f"echo bad > {root.parent / root_path}/.envrc").is_error
     assert (root / ".envrc").read_text() == "kept"
 
 

@@ -141,7 +141,7 @@ def test_a_chatty_process_in_its_own_session_holds_the_call_no_longer(tmp_path: 
     output, _, took = run(own_session(tmp_path, '[os.write(1, b"y") for _ in iter(int, 1)]'))
     assert b"fg\n" in output
     assert took < 3
-    # It ends by itself: nobody reads what it writes any more.
+    # It ends by itself: its output has no reader any more.
     assert becomes_true(lambda: not running(str(tmp_path)))
 
 

@@ -1,4 +1,4 @@
-"""Patterns: the dialect, and what is said about a mistake."""
+"""Patterns: the dialect, and the error for a mistake."""
 
 from __future__ import annotations
 

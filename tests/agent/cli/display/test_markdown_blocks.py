@@ -108,7 +108,7 @@ def test_the_tail_of_a_long_fence_is_still_a_fence() -> None:
     assert len(blocks.tail) <= TAIL_CHARACTERS + 20
 
 
-def test_each_character_is_looked_at_once() -> None:
+def test_each_character_is_read_once() -> None:
     blocks = MarkdownBlocks()
     for _ in range(3):
         for character in DOCUMENT:

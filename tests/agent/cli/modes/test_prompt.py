@@ -62,8 +62,8 @@ def test_a_retry_is_reported_on_standard_error(sse_server: SseServer, more: list
 
 def test_quiet_prints_the_last_answer_alone(sse_server: SseServer) -> None:
     """N23"""
-    said = chunk({"content": "I run it."})
-    sse_server.play(said, *call_chunks("bash", {"command": "echo secret"}))
+    text_chunk = chunk({"content": "I run it."})
+    sse_server.play(text_chunk, *call_chunks("bash", {"command": "echo secret"}))
     sse_server.play(*text_chunks("done"))
     ended = run_command(arguments(sse_server.url, "-q", "-p", "x"))
     assert (ended.stdout, ended.stderr) == ("done\n", "")
@@ -71,8 +71,8 @@ def test_quiet_prints_the_last_answer_alone(sse_server: SseServer) -> None:
 
 def test_on_a_terminal_everything_is_standard_output(sse_server: SseServer) -> None:
     """N23"""
-    said = chunk({"content": "I run it."})
-    sse_server.play(said, *call_chunks("bash", {"command": "echo shown"}))
+    text_chunk = chunk({"content": "I run it."})
+    sse_server.play(text_chunk, *call_chunks("bash", {"command": "echo shown"}))
     sse_server.play(*text_chunks("done"))
     words = arguments(sse_server.url, "-p", "x")
     ended = pexpect.spawn(
@@ -189,7 +189,7 @@ def test_a_reader_that_leaves_ends_the_run_without_a_traceback(sse_server: SseSe
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["-p", "x", "--tools", "raed"], "no tool raed; there are read"),
         (["-p", "x", "--cwd", "/does/not/exist"], "is not a folder"),
@@ -199,10 +199,10 @@ def test_a_reader_that_leaves_ends_the_run_without_a_traceback(sse_server: SseSe
         ([], "no prompt"),
     ],
 )
-def test_misuse_exits_with_2_and_says_what_is_wrong(words: list[str], said: str) -> None:
+def test_misuse_exits_with_2_and_says_what_is_wrong(words: list[str], expected: str) -> None:
     ended = run_command(arguments("http://127.0.0.1:9", *words))
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert expected in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -232,7 +232,7 @@ def test_a_base_url_without_a_scheme_is_misuse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected"),
     [
         (["--modl", "x"], "unrecognized arguments: --modl; did you mean --model?"),
         (["--moedl=x"], "unrecognized arguments: --moedl=x; did you mean --model?"),
@@ -240,10 +240,10 @@ def test_a_base_url_without_a_scheme_is_misuse() -> None:
         (["--frobnicate"], "unrecognized arguments: --frobnicate (see agent --help)"),
     ],
 )
-def test_a_wrong_option_is_reported_in_one_line(wrong: list[str], said: str) -> None:
+def test_a_wrong_option_is_reported_in_one_line(wrong: list[str], expected: str) -> None:
     ended = run_command([sys.executable, "-m", "agent", *wrong, "hi"])
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert expected in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 

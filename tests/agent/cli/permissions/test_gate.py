@@ -121,7 +121,7 @@ def test_a_file_at_the_top_of_the_repository_applies_in_its_folders(project: Pro
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("[permissions", "not valid TOML"),
         ('permissions = "x"', "must be a table"),
@@ -132,9 +132,9 @@ def test_a_file_at_the_top_of_the_repository_applies_in_its_folders(project: Pro
         ('[permissions]\napprove = "yes"', "auto, ask, deny"),
     ],
 )
-def test_an_invalid_file_is_an_error(project: Project, text: str, said: str) -> None:
+def test_an_invalid_file_is_an_error(project: Project, text: str, expected: str) -> None:
     project.project_file(text)
-    with pytest.raises(ConfigurationError, match=said) as raised:
+    with pytest.raises(ConfigurationError, match=expected) as raised:
         project.permissions()
     assert ".steady-agent.toml" in str(raised.value)
 

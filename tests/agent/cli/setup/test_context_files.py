@@ -1,4 +1,4 @@
-"""AGENTS.md and CLAUDE.md: which are found, in what order, how much of them, and where it is said."""
+"""AGENTS.md and CLAUDE.md: which are found, their order, how much is read, and where it is reported."""
 
 from __future__ import annotations
 

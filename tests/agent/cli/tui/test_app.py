@@ -377,7 +377,7 @@ def test_a_price_is_unknown_before_the_first_token_too(sse_server: SseServer, tm
         agent.wait_for(r"200k · \$0\.00")
 
 
-def test_another_model_is_asked_from_the_next_prompt_on(sse_server: SseServer, agent: Interactive) -> None:
+def test_another_model_is_used_from_the_next_prompt_on(sse_server: SseServer, agent: Interactive) -> None:
     sse_server.play(*text_chunks("ok"))
     agent.type("/model ollama/other" + ENTER)
     agent.wait_for("\nollama/other · thinking off")

@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.messages import API, CLAUDE, HELLO, IMAGE, asked, called, marks, request, said, sent
+from support.messages import (
+    API,
+    CLAUDE,
+    HELLO,
+    IMAGE,
+    assistant,
+    assistant_calls,
+    complete,
+    marks,
+    request,
+    sent,
+)
 from support.sse_server import SseServer
 
 from agent.messages import (
@@ -62,7 +73,7 @@ def test_images_are_a_note_to_a_model_that_cannot_see() -> None:
 
 
 def test_a_turn_is_its_blocks() -> None:
-    turn = said(TextContent("a"), ToolCall("t1", "ls", {"path": "é"}))
+    turn = assistant(TextContent("a"), ToolCall("t1", "ls", {"path": "é"}))
     assert sent([turn])[0] == {
         "role": "assistant",
         "content": [
@@ -74,19 +85,19 @@ def test_a_turn_is_its_blocks() -> None:
 
 def test_nothing_stands_between_a_call_and_its_result() -> None:
     """Y04"""
-    turn = said(TextContent("a"), ToolCall("t1", "ls", {}), TextContent("b"))
+    turn = assistant(TextContent("a"), ToolCall("t1", "ls", {}), TextContent("b"))
     wire = sent([turn, ToolResultMessage("t1", "ls", "x")])
     assert kinds(wire[0]) == ["text", "text", "tool_use"]
     assert kinds(wire[1]) == ["tool_result"]
 
 
 def test_a_signed_turn_keeps_its_order() -> None:
-    turn = said(ThinkingContent("h", "s"), ToolCall("t1", "ls", {}), TextContent("b"))
+    turn = assistant(ThinkingContent("h", "s"), ToolCall("t1", "ls", {}), TextContent("b"))
     assert kinds(sent([turn])[0]) == ["thinking", "tool_use", "text"]
 
 
 def test_a_block_that_is_not_sent_keeps_no_order() -> None:
-    turn = said(ToolCall("t1", "ls", {}), TextContent("b"), SEARCH)
+    turn = assistant(ToolCall("t1", "ls", {}), TextContent("b"), SEARCH)
     wire = sent([turn, ToolResultMessage("t1", "ls", "x"), UserMessage("go")])
     assert kinds(wire[0]) == ["text", "tool_use"]
 
@@ -95,7 +106,7 @@ def test_empty_texts_are_not_replayed() -> None:
     """Y05"""
     turn, results = sent(
         [
-            said(TextContent(""), TextContent("\n\n"), ToolCall("t1", "ls", {})),
+            assistant(TextContent(""), TextContent("\n\n"), ToolCall("t1", "ls", {})),
             ToolResultMessage("t1", "ls", ""),
         ]
     )
@@ -113,7 +124,7 @@ def test_an_aborted_turn_is_not_sent() -> None:
 
 def test_a_call_without_its_result_gets_one_that_says_so() -> None:
     """Y01"""
-    wire = sent([UserMessage("a"), called(ToolCall("t1", "ls", {})), UserMessage("go on")])
+    wire = sent([UserMessage("a"), assistant_calls(ToolCall("t1", "ls", {})), UserMessage("go on")])
     assert [message["role"] for message in wire] == ["user", "assistant", "user", "user"]
     (result,) = wire[2]["content"]
     assert (result["tool_use_id"], result["content"]) == ("t1", "No result provided")
@@ -122,7 +133,7 @@ def test_a_call_without_its_result_gets_one_that_says_so() -> None:
 
 def test_a_turn_with_nothing_to_say_is_not_sent() -> None:
     """Y06"""
-    wire = sent([UserMessage("a"), said(ThinkingContent(" ")), said(), UserMessage("b")])
+    wire = sent([UserMessage("a"), assistant(ThinkingContent(" ")), assistant(), UserMessage("b")])
     assert [message["role"] for message in wire] == ["user", "user"]
 
 
@@ -134,14 +145,16 @@ def test_a_result_without_its_call_is_not_sent() -> None:
 
 def test_an_invented_tool_name_is_legal_on_replay() -> None:
     """Y16"""
-    turn, _ = sent([called(ToolCall("1", "foo.bar baz", {})), ToolResultMessage("1", "foo.bar baz", "x")])
+    turn, _ = sent(
+        [assistant_calls(ToolCall("1", "foo.bar baz", {})), ToolResultMessage("1", "foo.bar baz", "x")]
+    )
     assert turn["content"][0]["name"] == "foo_bar_baz"
 
 
 def test_a_long_or_illegal_id_is_the_same_on_call_and_result() -> None:
     """Y14"""
     raw = "call_" + "x" * 440 + "|fc/é"
-    turn, results = sent([called(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
+    turn, results = sent([assistant_calls(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
     assert turn["content"][0]["id"] == results["content"][0]["tool_use_id"] == "call_" + "x" * 59
 
 
@@ -149,8 +162,11 @@ def test_reused_ids_are_unique_on_the_wire() -> None:
     """Y17"""
     messages: list[Message] = []
     for number in range(2):
-        messages += [called(ToolCall("call_0", "ls", {})), ToolResultMessage("call_0", "ls", str(number))]
-    messages += [called(ToolCall("call_0", "ls", {"n": 1}), ToolCall("call_0", "ls", {"n": 2}))]
+        messages += [
+            assistant_calls(ToolCall("call_0", "ls", {})),
+            ToolResultMessage("call_0", "ls", str(number)),
+        ]
+    messages += [assistant_calls(ToolCall("call_0", "ls", {"n": 1}), ToolCall("call_0", "ls", {"n": 2}))]
     messages += [ToolResultMessage("call_0", "ls", "2"), ToolResultMessage("call_0", "ls", "3")]
     wire = sent(messages)
     calls = [block["id"] for turn in wire[::2] for block in turn["content"]]
@@ -163,7 +179,7 @@ def test_reused_ids_are_unique_on_the_wire() -> None:
 
 
 def test_the_results_of_a_turn_are_in_one_message() -> None:
-    calls = called(ToolCall("1", "ls", {}), ToolCall("2", "ls", {}))
+    calls = assistant_calls(ToolCall("1", "ls", {}), ToolCall("2", "ls", {}))
     results = [ToolResultMessage("2", "ls", "b", is_error=True), ToolResultMessage("1", "ls", "a")]
     assert sent([calls, *results, UserMessage("go")])[1:] == [
         {
@@ -179,19 +195,19 @@ def test_the_results_of_a_turn_are_in_one_message() -> None:
 
 def test_results_are_texts_with_their_meta() -> None:
     result = ToolResultMessage("1", "ls", [TextContent("a"), TextContent("b")], meta={"hash": "x"})
-    (block,) = sent([called(ToolCall("1", "ls", {})), result])[1]["content"]
+    (block,) = sent([assistant_calls(ToolCall("1", "ls", {})), result])[1]["content"]
     assert block["content"] == "a\nb\n[hash: x]"
 
 
 def test_an_image_stays_in_its_result() -> None:
     result = ToolResultMessage("1", "read", [TextContent("t"), IMAGE])
-    (block,) = sent([called(ToolCall("1", "read", {})), result])[1]["content"]
+    (block,) = sent([assistant_calls(ToolCall("1", "read", {})), result])[1]["content"]
     assert [part["type"] for part in block["content"]] == ["text", "image"]
 
 
 def test_an_image_of_a_failed_call_stands_after_all_results() -> None:
     """The server takes only text in a result that is marked as an error, and results only at the front."""
-    calls = called(ToolCall("1", "read", {}), ToolCall("2", "read", {}))
+    calls = assistant_calls(ToolCall("1", "read", {}), ToolCall("2", "read", {}))
     results = [ToolResultMessage("1", "read", [IMAGE], is_error=True), ToolResultMessage("2", "read", "x")]
     message = sent([calls, *results])[1]
     assert kinds(message) == ["tool_result", "tool_result", "image"]
@@ -203,7 +219,7 @@ def test_an_image_of_a_failed_call_stands_after_all_results() -> None:
 
 def test_signed_and_redacted_thinking_go_back_byte_for_byte() -> None:
     """Y07"""
-    turn = said(
+    turn = assistant(
         ThinkingContent("", "S"), ThinkingContent("", "R+/=", redacted=True), ToolCall("t1", "ls", {})
     )
     stored = message_from_json(json.loads(json.dumps(message_to_json(turn))))
@@ -215,19 +231,19 @@ def test_signed_and_redacted_thinking_go_back_byte_for_byte() -> None:
 
 def test_thinking_whose_text_must_change_loses_its_signature() -> None:
     """Y07"""
-    (turn, _) = sent([said(ThinkingContent("a\ud800b", "S"), ToolCall("1", "ls", {}))])
+    (turn, _) = sent([assistant(ThinkingContent("a\ud800b", "S"), ToolCall("1", "ls", {}))])
     assert turn["content"][0] == {"type": "text", "text": "ab"}
 
 
 def test_unsigned_thinking_is_text() -> None:
-    assert sent([said(ThinkingContent("hm"), TextContent("x"))])[0]["content"][0] == {
+    assert sent([assistant(ThinkingContent("hm"), TextContent("x"))])[0]["content"][0] == {
         "type": "text",
         "text": "hm",
     }
 
 
 def test_a_server_that_signs_nothing_gets_its_thinking_back() -> None:
-    turn = said(ThinkingContent("a"), ThinkingContent("b"), TextContent("x"))
+    turn = assistant(ThinkingContent("a"), ThinkingContent("b"), TextContent("x"))
     wire = sent([turn], allowUnsignedThinking=True)
     assert wire[0]["content"][:2] == [
         {"type": "thinking", "thinking": "a", "signature": ""},
@@ -236,20 +252,20 @@ def test_a_server_that_signs_nothing_gets_its_thinking_back() -> None:
 
 
 def test_thinking_of_another_model_of_the_server_stays_signed_and_hidden_thinking_does_not() -> None:
-    turn = said(
+    turn = assistant(
         ThinkingContent("h", "S"), ThinkingContent("", "R", redacted=True), TextContent("x"), model="older"
     )
     assert kinds(sent([turn])[0]) == ["thinking", "text"]
 
 
 def test_thinking_of_another_provider_is_text_without_tags() -> None:
-    turn = said(ThinkingContent("h", "S"), TextContent("x"), provider="other")
+    turn = assistant(ThinkingContent("h", "S"), TextContent("x"), provider="other")
     assert [block["text"] for block in sent([turn])[0]["content"]] == ["h", "x"]
 
 
 def test_of_two_thinking_blocks_in_a_row_the_first_goes_back() -> None:
     """The server sends two at times, and refuses to take them back unchanged."""
-    turn = said(
+    turn = assistant(
         ThinkingContent("a", "1"), TextContent(""), ThinkingContent("b", "2"),
         ThinkingContent("", "R", redacted=True), ToolCall("t", "ls", {}), ThinkingContent("c", "3"),
     )  # fmt: skip
@@ -259,9 +275,9 @@ def test_of_two_thinking_blocks_in_a_row_the_first_goes_back() -> None:
 
 
 def test_a_last_turn_to_go_on_with_ends_in_neither_thinking_nor_blanks() -> None:
-    turn = said(TextContent("go \n"), ThinkingContent("h", "S"), ThinkingContent("", "R", redacted=True))
+    turn = assistant(TextContent("go \n"), ThinkingContent("h", "S"), ThinkingContent("", "R", redacted=True))
     assert sent([UserMessage("a"), turn])[-1]["content"] == [{"type": "text", "text": "go"}]
-    assert len(sent([UserMessage("a"), said(ThinkingContent("h", "S"))])) == 1
+    assert len(sent([UserMessage("a"), assistant(ThinkingContent("h", "S"))])) == 1
     assert sent([turn, UserMessage("b")])[0]["content"][0] == {"type": "text", "text": "go \n"}
 
 
@@ -272,50 +288,50 @@ def test_blocks_of_the_server_go_back_byte_for_byte(sse_server: SseServer) -> No
     """Spaces, escapes and the order of keys included."""
     raw = '{"tool_use_id": "s1",  "type":"web_search_tool_result","content":["\\u00e9",1.50]}'
     sse_server.play(*HELLO)
-    turn = said(SEARCH, ServerContent("web_search_tool_result", raw), TextContent("x"))
-    asked(sse_server, [UserMessage("a"), turn, UserMessage("b")])
+    turn = assistant(SEARCH, ServerContent("web_search_tool_result", raw), TextContent("x"))
+    complete(sse_server, [UserMessage("a"), turn, UserMessage("b")])
     body = sse_server.requests[0].body
     assert SEARCH.raw.encode() + b"," + raw.encode() + b"," in body
 
 
 def test_another_provider_gets_the_text_of_a_block_or_nothing() -> None:
-    turn = said(SEARCH, FOUND, SUMMARY, TextContent("x"), provider="other")
+    turn = assistant(SEARCH, FOUND, SUMMARY, TextContent("x"), provider="other")
     assert [block["text"] for block in sent([turn])[0]["content"]] == ["so far", "x"]
 
 
 def test_a_search_without_its_result_is_not_sent() -> None:
-    turn = said(TextContent("a"), SEARCH)
+    turn = assistant(TextContent("a"), SEARCH)
     assert kinds(sent([turn, UserMessage("b")])[0]) == ["text"]
-    assert kinds(sent([turn, UserMessage("b"), said(TextContent("c")), UserMessage("d")])[0]) == ["text"]
+    assert kinds(sent([turn, UserMessage("b"), assistant(TextContent("c")), UserMessage("d")])[0]) == ["text"]
 
 
 def test_a_search_that_others_have_gone_past_is_not_sent() -> None:
-    wire = sent([said(TextContent("a"), SEARCH), UserMessage("b"), said(TextContent("c"))])
+    wire = sent([assistant(TextContent("a"), SEARCH), UserMessage("b"), assistant(TextContent("c"))])
     assert kinds(wire[0]) == ["text"]
 
 
 def test_a_result_without_its_search_is_not_sent() -> None:
-    assert kinds(sent([said(FOUND, TextContent("a")), UserMessage("b")])[0]) == ["text"]
+    assert kinds(sent([assistant(FOUND, TextContent("a")), UserMessage("b")])[0]) == ["text"]
 
 
 def test_a_search_that_this_format_cannot_send_answers_nothing() -> None:
-    """The same provider, asked in another format."""
+    """The same provider, called in another format."""
     other = AssistantMessage([SEARCH, TextContent("a")], "other-api", "anthropic", "claude-x")
-    wire = sent([other, UserMessage("b"), said(FOUND, TextContent("c")), UserMessage("d")])
+    wire = sent([other, UserMessage("b"), assistant(FOUND, TextContent("c")), UserMessage("d")])
     assert [kinds(message) for message in wire[::2]] == [["text"], ["text"]]
 
 
 def test_a_paused_search_goes_on_where_it_paused() -> None:
-    turn = said(TextContent("a"), SEARCH)
+    turn = assistant(TextContent("a"), SEARCH)
     assert kinds(sent([UserMessage("q"), turn])[1]) == ["text", "server_tool_use"]
 
 
 def test_a_search_may_wait_for_our_tools() -> None:
     """Its result comes with the turn after ours, and both stay from then on."""
-    turn = said(SEARCH, ToolCall("t", "ls", {}))
+    turn = assistant(SEARCH, ToolCall("t", "ls", {}))
     result = ToolResultMessage("t", "ls", "x")
     assert kinds(sent([turn, result])[0]) == ["server_tool_use", "tool_use"]
-    wire = sent([turn, result, said(FOUND, TextContent("a")), UserMessage("b")])
+    wire = sent([turn, result, assistant(FOUND, TextContent("a")), UserMessage("b")])
     assert [kinds(message) for message in wire[::2]] == [
         ["server_tool_use", "tool_use"],
         ["web_search_tool_result", "text"],
@@ -323,7 +339,9 @@ def test_a_search_may_wait_for_our_tools() -> None:
 
 
 def test_a_block_of_the_server_that_is_no_json_is_not_sent() -> None:
-    assert kinds(sent([said(ServerContent("x", "{cut"), TextContent("a")), UserMessage("b")])[0]) == ["text"]
+    assert kinds(sent([assistant(ServerContent("x", "{cut"), TextContent("a")), UserMessage("b")])[0]) == [
+        "text"
+    ]
 
 
 # --- strings ---
@@ -334,10 +352,10 @@ def test_lone_surrogates_are_not_sent(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     history: list[Message] = [
         UserMessage("a\ud800😀"),
-        called(ToolCall("1", "ls", {"k\udfff": "x\ud99c y"})),
+        assistant_calls(ToolCall("1", "ls", {"k\udfff": "x\ud99c y"})),
         ToolResultMessage("1", "ls", "r\udc00"),
     ]
-    asked(sse_server, history, system="s\ud800", cache_retention="none")
+    complete(sse_server, history, system="s\ud800", cache_retention="none")
     body = json.loads(sse_server.requests[0].body.decode("utf-8"))
     assert body["system"][0]["text"] == "s"
     assert body["messages"][0]["content"] == "a😀"
@@ -354,7 +372,7 @@ def test_the_last_two_user_messages_are_marked() -> None:
     history: list[Message] = [
         UserMessage("a"),
         UserMessage("b"),
-        called(ToolCall("1", "ls", {}), ToolCall("2", "ls", {})),
+        assistant_calls(ToolCall("1", "ls", {}), ToolCall("2", "ls", {})),
         ToolResultMessage("1", "ls", "x"),
         ToolResultMessage("2", "ls", [IMAGE]),
     ]
@@ -395,7 +413,10 @@ def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "to_json", counting)
     history: list[Message] = []
     for number in range(50):
-        history += [called(ToolCall(f"c{number}", "ls", {})), ToolResultMessage(f"c{number}", "ls", "x")]
+        history += [
+            assistant_calls(ToolCall(f"c{number}", "ls", {})),
+            ToolResultMessage(f"c{number}", "ls", "x"),
+        ]
         request(history)
     assert len(encoded) == 100
 
@@ -404,7 +425,7 @@ def test_the_bytes_of_a_prefix_never_change() -> None:
     history: list[Message] = [UserMessage("a")]
     before = sent(history)
     for number in range(5):
-        history += [called(ToolCall("c", "ls", {"n": number})), ToolResultMessage("c", "ls", "x")]
+        history += [assistant_calls(ToolCall("c", "ls", {"n": number})), ToolResultMessage("c", "ls", "x")]
         now = sent(history)
         assert now[: len(before)] == before
         before = now
@@ -433,22 +454,22 @@ CITATION = {"type": "web_search_result_location", "url": "u", "encrypted_index":
 
 def test_citations_go_back_as_they_came() -> None:
     """FR-11"""
-    turn = said(SEARCH, FOUND, TextContent("x", citations=(CITATION,)))
+    turn = assistant(SEARCH, FOUND, TextContent("x", citations=(CITATION,)))
     text = sent([turn, UserMessage("b")])[0]["content"][-1]
     assert text == {"type": "text", "text": "x", "citations": [CITATION]}
     assert json.dumps(text["citations"][0]) == json.dumps(CITATION)
 
 
 def test_another_provider_gets_the_text_without_citations() -> None:
-    turn = said(TextContent("x", citations=(CITATION,)), provider="other")
+    turn = assistant(TextContent("x", citations=(CITATION,)), provider="other")
     assert sent([turn, UserMessage("b")])[0]["content"] == [{"type": "text", "text": "x"}]
 
 
 def test_citations_of_a_search_that_is_not_sent_are_not_sent() -> None:
-    turn = said(FOUND, TextContent("x", citations=(CITATION,)))
+    turn = assistant(FOUND, TextContent("x", citations=(CITATION,)))
     assert sent([turn, UserMessage("b")])[0]["content"] == [{"type": "text", "text": "x"}]
 
 
 def test_an_answer_before_one_of_thinking_alone_does_not_end_in_blanks() -> None:
-    wire = sent([UserMessage("a"), said(TextContent("half ")), said(ThinkingContent("hm", "sig"))])
+    wire = sent([UserMessage("a"), assistant(TextContent("half ")), assistant(ThinkingContent("hm", "sig"))])
     assert wire[-1] == {"role": "assistant", "content": [{"type": "text", "text": "half"}]}

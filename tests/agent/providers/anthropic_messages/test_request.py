@@ -27,8 +27,8 @@ from support.messages import (
     TH,
     TU,
     answer,
-    asked,
-    called,
+    assistant_calls,
+    complete,
     event,
     marks,
     opened,
@@ -51,7 +51,7 @@ from agent.tools import AgentTool
 
 def test_a_request_is_a_post_of_json_and_its_answer_a_message(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    message = asked(sse_server, system="be brief", cache_retention="none")
+    message = complete(sse_server, system="be brief", cache_retention="none")
     assert (message.text, message.stop_reason, message.response_id) == ("hello", "stop", "m1")
     (got,) = sse_server.requests
     assert (got.method, got.path) == ("POST", "/v1/messages")
@@ -73,7 +73,7 @@ def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None
     sse_server.play(*HELLO)
     messages: list[Message] = [
         UserMessage("é😀"),
-        called(ToolCall("1", "ls", {"a": [1, None]})),
+        assistant_calls(ToolCall("1", "ls", {"a": [1, None]})),
         ToolResultMessage("1", "ls", "x"),
     ]
     context, opts = AgentContext("sys", messages, [Tool("ls")]), options(reasoning="low", api_key="k")
@@ -97,12 +97,12 @@ def test_events_may_end_their_lines_in_any_way(sse_server: SseServer) -> None:
     """P01"""
     for line_end in ("\r\n", "\r"):
         sse_server.play("".join(HELLO).replace("\n", line_end))
-        assert asked(sse_server).content == asked_with(sse_server, *HELLO).content
+        assert complete(sse_server).content == asked_with(sse_server, *HELLO).content
 
 
 def asked_with(server: SseServer, *events: str | bytes) -> Any:
     server.play(*events)
-    return asked(server)
+    return complete(server)
 
 
 def test_a_character_may_be_cut_between_packets(sse_server: SseServer) -> None:
@@ -111,7 +111,7 @@ def test_a_character_may_be_cut_between_packets(sse_server: SseServer) -> None:
     raw = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
     body = f"data: {json.dumps(raw, ensure_ascii=False)}\n\n".encode()
     sse_server.play(MS, TB(0), *(body[i : i + 1] for i in range(len(body))), CS(0), MD("end_turn"), ME)
-    assert asked(sse_server).text == text
+    assert complete(sse_server).text == text
 
 
 def test_comments_and_missing_blanks_do_no_harm(sse_server: SseServer) -> None:
@@ -119,7 +119,7 @@ def test_comments_and_missing_blanks_do_no_harm(sse_server: SseServer) -> None:
     comment = b": keep-alive\n\n"
     tight = [e.replace("data: ", "data:").replace("event: ", "event:") for e in HELLO]
     sse_server.play(comment, *(step for e in tight for step in (e, comment)))
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
@@ -128,14 +128,14 @@ def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
     raw = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
     raw_event = f"event: content_block_delta\ndata: {json.dumps(raw, ensure_ascii=False)}\n\n"
     sse_server.play(MS, TB(0), raw_event.encode(), MD("end_turn"), ME)
-    assert asked(sse_server).text == text
+    assert complete(sse_server).text == text
 
 
 def test_a_cut_stream_is_an_error_with_what_came(sse_server: SseServer) -> None:
     """P10"""
     for end in ((), (cut(),), (cut(reset=True),)):
         sse_server.play(MS, TB(0), TD(0, "par"), *end)
-        message = asked(sse_server)
+        message = complete(sse_server)
         assert (message.stop_reason, message.text) == ("error", "par")
     assert len(sse_server.requests) == 3
 
@@ -146,14 +146,14 @@ def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
     """P11"""
     monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.05)
     sse_server.play(MS, TB(0), TD(0, "x"), CS(0), MD("end_turn"), hang())
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")
     assert sse_server.disconnected.wait(5)
 
 
 def test_nothing_is_awaited_after_message_stop(sse_server: SseServer) -> None:
     sse_server.play(*HELLO, hang())
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
     assert sse_server.disconnected.wait(5)
 
 
@@ -165,7 +165,7 @@ def test_a_response_that_is_not_streamed_is_understood(sse_server: SseServer) ->
         "stop_reason": "end_turn",
     }
     sse_server.play(json.dumps(body), headers={"content-type": "application/json"})
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason, message.response_id) == ("whole", "stop", "m9")
 
 
@@ -188,7 +188,7 @@ def test_overload_as_the_first_event_is_tried_again(sse_server: SseServer) -> No
 def test_an_error_in_mid_stream_is_not_tried_again(sse_server: SseServer) -> None:
     """P14"""
     sse_server.play(MS, TB(0), TD(0, "par"), ER("overloaded_error", "Overloaded"))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.text) == ("error", "par")
     assert classify_error(text=message.error_message).retryable
     assert len(sse_server.requests) == 1
@@ -197,7 +197,7 @@ def test_an_error_in_mid_stream_is_not_tried_again(sse_server: SseServer) -> Non
 def test_what_came_before_a_server_fell_silent_is_kept(sse_server: SseServer) -> None:
     """P25"""
     sse_server.play(MS, TB(0), TD(0, "par"), hang())
-    message = asked(sse_server, timeout=0.3)
+    message = complete(sse_server, timeout=0.3)
     assert (message.stop_reason, message.text) == ("error", "par")
     assert is_resumable(message.error_message)
 
@@ -207,7 +207,7 @@ def test_pings_keep_a_slow_answer_alive(sse_server: SseServer, ping: str) -> Non
     """P25"""
     alive = [step for _ in range(5) for step in (pause(0.2), ping)]
     sse_server.play(*HELLO[:3], *alive, *HELLO[3:])
-    assert asked(sse_server, timeout=0.6).text == "hello"
+    assert complete(sse_server, timeout=0.6).text == "hello"
 
 
 def test_an_error_response_says_what_the_server_said(sse_server: SseServer) -> None:
@@ -216,7 +216,7 @@ def test_an_error_response_says_what_the_server_said(sse_server: SseServer) -> N
         "error": {"type": "invalid_request_error", "message": "max_tokens: 9 > 8 is too many"},
     }
     sse_server.play(json.dumps(body), status=400, headers={"request-id": "req_1"})
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert message.error_message == "400 max_tokens: 9 > 8 is too many (request-id: req_1)"
     assert len(sse_server.requests) == 1
 
@@ -224,7 +224,7 @@ def test_an_error_response_says_what_the_server_said(sse_server: SseServer) -> N
 def test_a_busy_server_is_asked_again(sse_server: SseServer) -> None:
     sse_server.play('{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', status=529)
     sse_server.play(*HELLO)
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_missing_key_is_an_error_and_no_request_is_made(
@@ -232,7 +232,7 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_OAUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    message = asked(sse_server, api_key="")
+    message = complete(sse_server, api_key="")
     wanted = 'no API key for provider "anthropic": set ANTHROPIC_API_KEY or ANTHROPIC_OAUTH_TOKEN'
     assert message.error_message.startswith(wanted)
     assert sse_server.requests == []
@@ -241,7 +241,7 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
 def test_a_rejected_key_is_refreshed_once_and_never_in_a_text(sse_server: SseServer) -> None:
     sse_server.play('{"error":{"message":"bad key old-key-1"}}', status=401)
     sse_server.play('{"error":{"message":"bad key new-key-2, sorry"}}', status=401)
-    message = asked(sse_server, api_key="old-key-1", refresh_api_key=lambda provider: "new-key-2")
+    message = complete(sse_server, api_key="old-key-1", refresh_api_key=lambda provider: "new-key-2")
     assert [got.headers["x-api-key"] for got in sse_server.requests] == ["old-key-1", "new-key-2"]
     assert message.error_message == "401 bad key ***, sorry"
 
@@ -252,11 +252,11 @@ def test_a_cancelled_request_is_aborted_before_the_first_byte(sse_server: SseSer
     token = CancelToken()
     stopper = threading.Thread(target=lambda: (sse_server.wait_for_requests(1), token.cancel()))
     stopper.start()
-    message = asked(sse_server, cancel=token)
+    message = complete(sse_server, cancel=token)
     stopper.join()
     assert (message.stop_reason, message.error_message) == ("aborted", "Request was aborted")
     assert message.content == ()
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
@@ -276,7 +276,7 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
 
 def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(sse_server: SseServer) -> None:
     model = replace(CLAUDE, compat={"supportsStore": True})
-    assert "unknown compat flag" in asked(sse_server, model=model).error_message
+    assert "unknown compat flag" in complete(sse_server, model=model).error_message
     with pytest.raises(ConfigurationError, match="unknown compat flag"):
         request(model=model)
 
@@ -287,8 +287,8 @@ def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(s
 def test_on_payload_may_replace_the_body_or_change_it(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     sse_server.play(*HELLO)
-    asked(sse_server, on_payload=lambda payload, model: {"own": model.id})
-    asked(sse_server, on_payload=lambda payload, model: payload.update(metadata={"user_id": "u"}))
+    complete(sse_server, on_payload=lambda payload, model: {"own": model.id})
+    complete(sse_server, on_payload=lambda payload, model: payload.update(metadata={"user_id": "u"}))
     assert sse_server.requests[0].json == {"own": "claude-x"}
     assert sse_server.requests[1].json["metadata"] == {"user_id": "u"}
 
@@ -296,7 +296,7 @@ def test_on_payload_may_replace_the_body_or_change_it(sse_server: SseServer) -> 
 def test_headers_of_the_options_beat_those_of_the_model(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     model = replace(CLAUDE, headers={"X-One": "model", "X-Api-Key": "model", "Anthropic-Version": "1"})
-    asked(sse_server, model=model, headers={"x-one": "options"})
+    complete(sse_server, model=model, headers={"x-one": "options"})
     headers = sse_server.requests[0].headers
     found = [headers[name] for name in ("x-one", "x-api-key", "anthropic-version")]
     assert found == ["options", "model", "1"]
@@ -306,7 +306,7 @@ def test_betas_that_are_asked_for_are_added_to_ours(sse_server: SseServer) -> No
     for more in ({"tools": [Tool("ls")]}, {"headers": {"Anthropic-Beta": ""}}):
         sse_server.play(*HELLO)
         model = replace(CLAUDE, headers={"anthropic-beta": "a-1, b-2"}) if "tools" in more else CLAUDE
-        asked(sse_server, model=model, **more)
+        complete(sse_server, model=model, **more)
     first, second = (got.headers.get("anthropic-beta") for got in sse_server.requests)
     assert first == "fine-grained-tool-streaming-2025-05-14,a-1,b-2"
     assert second is None
@@ -314,15 +314,15 @@ def test_betas_that_are_asked_for_are_added_to_ours(sse_server: SseServer) -> No
 
 def test_a_server_without_keys_gets_none(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    asked(sse_server, model=PLAIN, api_key="")
+    complete(sse_server, model=PLAIN, api_key="")
     assert not {"authorization", "x-api-key"} & sse_server.requests[0].headers.keys()
 
 
 def test_the_token_of_a_subscription_is_a_bearer_and_needs_its_prompt(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     sse_server.play(*HELLO)
-    asked(sse_server, api_key="sk-ant-oat01-abc", system="be brief", tools=[Tool("ls")])
-    asked(sse_server, api_key="sk-ant-oat01-abc")
+    complete(sse_server, api_key="sk-ant-oat01-abc", system="be brief", tools=[Tool("ls")])
+    complete(sse_server, api_key="sk-ant-oat01-abc")
     first, second = sse_server.requests
     assert first.headers["authorization"] == "Bearer sk-ant-oat01-abc"
     assert "x-api-key" not in first.headers
@@ -337,14 +337,14 @@ def test_the_token_may_be_in_the_environment(sse_server: SseServer, monkeypatch:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("ANTHROPIC_OAUTH_TOKEN", "sk-ant-oat01-env")
     sse_server.play(*HELLO)
-    asked(sse_server, api_key="")
+    complete(sse_server, api_key="")
     assert sse_server.requests[0].headers["authorization"] == "Bearer sk-ant-oat01-env"
     assert sse_server.requests[0].json["system"][0]["text"].startswith("You are Claude Code")
 
 
 def test_poe_gets_a_bearer_and_no_betas(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    asked(sse_server, model=replace(CLAUDE, provider="poe"), tools=[Tool("ls")], reasoning="high")
+    complete(sse_server, model=replace(CLAUDE, provider="poe"), tools=[Tool("ls")], reasoning="high")
     headers = sse_server.requests[0].headers
     assert headers["authorization"] == "Bearer key-123"
     assert "anthropic-beta" not in headers
@@ -444,7 +444,7 @@ def test_how_thinking_is_shown_can_be_set() -> None:
 def test_only_budgets_need_the_beta_of_interleaved_thinking(sse_server: SseServer) -> None:
     for model, level in ((CLAUDE, "high"), (CLAUDE, "off"), (CLAUDE, ""), (OPTIONAL, "high")):
         sse_server.play(*HELLO)
-        asked(sse_server, model=model, reasoning=level)
+        complete(sse_server, model=model, reasoning=level)
     betas = [got.headers.get("anthropic-beta") for got in sse_server.requests]
     assert betas == ["interleaved-thinking-2025-05-14", None, None, None]
 
@@ -488,7 +488,7 @@ def test_the_order_of_tools_does_not_depend_on_who_lists_them() -> None:
 def test_arguments_are_asked_for_piece_by_piece(sse_server: SseServer) -> None:
     assert request(tools=[Tool("a")])["tools"][0]["eager_input_streaming"] is True
     sse_server.play(*HELLO)
-    asked(sse_server, tools=[Tool("a")])
+    complete(sse_server, tools=[Tool("a")])
     assert sse_server.requests[0].headers["anthropic-beta"] == "fine-grained-tool-streaming-2025-05-14"
     assert "eager_input_streaming" not in sse_server.requests[0].json["tools"][0]
 
@@ -662,5 +662,5 @@ def test_a_refusal_ends_the_run_with_its_reason(sse_server: SseServer) -> None:
 def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
     sse_server.play(MS, TB(0), TD(0, "x"), CS(0), MD("end_turn", 1_000_000, input_tokens=1_000_000), ME)
     model: Model = replace(get_model("anthropic/claude-sonnet-4-5"), base_url=sse_server.url)
-    assert asked(sse_server, model=model).usage.cost.total == 18.0
+    assert complete(sse_server, model=model).usage.cost.total == 18.0
     assert model.api == API

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.completions import Tool
-from support.messages import CLAUDE, HELLO, asked, request, said
+from support.messages import CLAUDE, HELLO, assistant, complete, request
 from support.sse_server import SseServer
 
 from agent.errors import ConfigurationError
@@ -17,7 +17,7 @@ from agent.providers.anthropic_messages.server_tools import compaction, server_t
 
 def betas(server: SseServer, **more: Any) -> list[str]:
     server.play(*HELLO)
-    asked(server, **more)
+    complete(server, **more)
     return [beta for beta in server.requests[-1].headers.get("anthropic-beta", "").split(",") if beta]
 
 
@@ -86,7 +86,7 @@ def test_each_kind_of_tool_brings_its_beta_once(sse_server: SseServer) -> None:
 
 
 def test_a_wrong_tool_is_an_error_in_the_stream(sse_server: SseServer) -> None:
-    message = asked(sse_server, server_tools=[{}])
+    message = complete(sse_server, server_tools=[{}])
     assert message.stop_reason == "error"
     assert "needs a type" in message.error_message
 
@@ -131,8 +131,8 @@ def test_a_trigger_the_server_would_refuse_is_refused_with_its_least() -> None:
 def test_a_summary_in_the_history_keeps_its_beta(sse_server: SseServer) -> None:
     """It goes back to a server that would not know it otherwise, though no more compaction is wanted."""
     summary = ServerContent("compaction", '{"type":"compaction","content":"so far"}', "so far")
-    history = [UserMessage("a"), said(summary, TextContent("x")), UserMessage("b")]
+    history = [UserMessage("a"), assistant(summary, TextContent("x")), UserMessage("b")]
     assert betas(sse_server, messages=history) == ["compact-2026-01-12"]
     assert sse_server.requests[0].json["messages"][1]["content"][0]["type"] == "compaction"
-    foreign = [UserMessage("a"), said(summary, provider="other"), UserMessage("b")]
+    foreign = [UserMessage("a"), assistant(summary, provider="other"), UserMessage("b")]
     assert betas(sse_server, messages=foreign, model=CLAUDE) == []

@@ -16,9 +16,9 @@ from support.gemini import (
     IMAGE,
     SKIP,
     G,
+    assistant,
     fc,
     message_of,
-    said,
     sent,
     signature,
 )
@@ -86,17 +86,17 @@ def test_half_characters_are_left_out_and_whole_ones_kept() -> None:
 
 
 def test_a_turn_has_the_role_model() -> None:
-    assert sent([ASK, said(TextContent("yes"))])[1] == {"role": "model", "parts": [{"text": "yes"}]}
+    assert sent([ASK, assistant(TextContent("yes"))])[1] == {"role": "model", "parts": [{"text": "yes"}]}
 
 
 def test_blank_texts_and_empty_turns_are_left_out() -> None:
     """Y05, Y06"""
-    assert parts_of(said(TextContent(""), TextContent("x"), ThinkingContent(" "))) == [{"text": "x"}]
-    assert len(sent([ASK, said(), said(TextContent(" ")), ASK])) == 2
+    assert parts_of(assistant(TextContent(""), TextContent("x"), ThinkingContent(" "))) == [{"text": "x"}]
+    assert len(sent([ASK, assistant(), assistant(TextContent(" ")), ASK])) == 2
 
 
 def test_signatures_go_back_on_the_part_they_came_on() -> None:
-    turn = said(
+    turn = assistant(
         ThinkingContent("hm", S1), TextContent("so", S2), ToolCall("c1", "ls", {"a": 1}, signature("three"))
     )
     assert parts_of(turn) == [
@@ -107,20 +107,20 @@ def test_signatures_go_back_on_the_part_they_came_on() -> None:
 
 
 def test_a_signature_without_text_goes_back_beside_others_and_not_alone() -> None:
-    assert parts_of(said(TextContent("a"), ThinkingContent("b"), TextContent("", S1)))[2] == {
+    assert parts_of(assistant(TextContent("a"), ThinkingContent("b"), TextContent("", S1)))[2] == {
         "text": "",
         "thoughtSignature": S1,
     }
-    assert len(sent([ASK, said(TextContent("", S1))])) == 1
+    assert len(sent([ASK, assistant(TextContent("", S1))])) == 1
 
 
 @pytest.mark.parametrize("bad", ["abc", "a?==", "ab c", "====", "é==="])
 def test_what_is_no_signature_is_not_sent_as_one(bad: str) -> None:
-    assert parts_of(said(TextContent("x", bad))) == [{"text": "x"}]
+    assert parts_of(assistant(TextContent("x", bad))) == [{"text": "x"}]
 
 
 def test_thinking_without_a_signature_stays_thinking_for_its_model() -> None:
-    assert parts_of(said(ThinkingContent("hm"))) == [{"thought": True, "text": "hm"}]
+    assert parts_of(assistant(ThinkingContent("hm"))) == [{"thought": True, "text": "hm"}]
 
 
 @pytest.mark.parametrize(
@@ -132,32 +132,32 @@ def test_thinking_without_a_signature_stays_thinking_for_its_model() -> None:
     ],
 )
 def test_what_another_model_thought_and_signed_is_plain_text(other: Model) -> None:
-    turn = said(ThinkingContent("hm", S1), TextContent("so", S2), model=other)
+    turn = assistant(ThinkingContent("hm", S1), TextContent("so", S2), model=other)
     assert parts_of(turn) == [{"text": "hm"}, {"text": "so"}]
 
 
 def test_redacted_thinking_is_left_out() -> None:
-    assert parts_of(said(ThinkingContent("", S1, redacted=True), TextContent("x"))) == [{"text": "x"}]
+    assert parts_of(assistant(ThinkingContent("", S1, redacted=True), TextContent("x"))) == [{"text": "x"}]
 
 
 def test_server_blocks_are_sent_back_unchanged() -> None:
     part = {"executableCode": {"code": "1"}, "thoughtSignature": S1}
     block = ServerContent("executableCode", json.dumps(part), "```1```")
-    assert parts_of(said(block)) == [part]
-    other = said(block, model=replace(GEMINI_3, id="gemini-3.7-flash"))
+    assert parts_of(assistant(block)) == [part]
+    other = assistant(block, model=replace(GEMINI_3, id="gemini-3.7-flash"))
     assert parts_of(other) == [{"executableCode": {"code": "1"}}]
-    assert parts_of(said(block, model=Model("m", "x", "y"))) == [{"text": "```1```"}]
-    assert parts_of(said(ServerContent("x", "{broken"), TextContent("a"))) == [{"text": "a"}]
+    assert parts_of(assistant(block, model=Model("m", "x", "y"))) == [{"text": "```1```"}]
+    assert parts_of(assistant(ServerContent("x", "{broken"), TextContent("a"))) == [{"text": "a"}]
 
 
 def test_turns_with_nothing_between_them_are_one() -> None:
-    contents = sent([ASK, said(TextContent("a")), UserMessage(" "), said(ToolCall("c1", "ls", {}))])
+    contents = sent([ASK, assistant(TextContent("a")), UserMessage(" "), assistant(ToolCall("c1", "ls", {}))])
     assert [content["role"] for content in contents] == ["user", "model", "user"]
     check_contents(contents)
 
 
 def test_a_history_that_begins_with_the_model_gets_an_opening() -> None:
-    contents = sent([said(ToolCall("c1", "ls", {})), result()])
+    contents = sent([assistant(ToolCall("c1", "ls", {})), result()])
     assert [content["role"] for content in contents] == ["user", "model", "user"]
 
 
@@ -166,11 +166,11 @@ def test_a_history_that_begins_with_the_model_gets_an_opening() -> None:
 
 def test_missing_arguments_are_an_empty_object() -> None:
     nothing: Any = None
-    assert parts_of(said(ToolCall("c1", "ls", nothing)))[0]["functionCall"]["args"] == {}
+    assert parts_of(assistant(ToolCall("c1", "ls", nothing)))[0]["functionCall"]["args"] == {}
 
 
 def test_an_unsigned_call_is_marked_for_models_that_insist_on_signatures() -> None:
-    turn = said(ToolCall("c1", "ls", {}), model=Model("m", "openai-completions", "openai"))
+    turn = assistant(ToolCall("c1", "ls", {}), model=Model("m", "openai-completions", "openai"))
     assert parts_of(turn)[0]["thoughtSignature"] == SKIP
     assert "thoughtSignature" not in parts_of(turn, GEMINI_2)[0]
     assert "thoughtSignature" not in parts_of(turn, replace(GEMINI_2, id="gemini-2.5-pro"))[0]
@@ -197,43 +197,47 @@ def test_each_of_several_signatures_goes_back_on_its_call() -> None:
 
 
 def test_calls_before_the_first_signed_one_are_marked() -> None:
-    turn = said(ToolCall("1", "a", {}), ToolCall("2", "b", {}, S1), ToolCall("3", "c", {}))
+    turn = assistant(ToolCall("1", "a", {}), ToolCall("2", "b", {}, S1), ToolCall("3", "c", {}))
     assert [part.get("thoughtSignature") for part in parts_of(turn)] == [SKIP, S1, None]
 
 
 def test_text_after_a_call_goes_before_it_unless_the_turn_is_signed() -> None:
     """Y04"""
-    turn = said(TextContent("a"), ToolCall("c1", "ls", {}), TextContent("b"))
+    turn = assistant(TextContent("a"), ToolCall("c1", "ls", {}), TextContent("b"))
     assert [next(iter(part)) for part in parts_of(turn)] == ["text", "text", "functionCall"]
-    server = said(ServerContent("x", '{"x":1}'), ToolCall("c1", "ls", {}), TextContent("b"))
+    server = assistant(ServerContent("x", '{"x":1}'), ToolCall("c1", "ls", {}), TextContent("b"))
     assert [next(iter(part)) for part in parts_of(server)] == ["x", "functionCall", "text"]
-    signed = said(ToolCall("c1", "ls", {}, S1), TextContent("b"))
+    signed = assistant(ToolCall("c1", "ls", {}, S1), TextContent("b"))
     assert [next(iter(part)) for part in parts_of(signed)] == ["functionCall", "text"]
 
 
-def test_an_error_is_told_as_one() -> None:
-    call = said(ToolCall("c1", "ls", {}))
+def test_an_error_is_marked_as_an_error() -> None:
+    call = assistant(ToolCall("c1", "ls", {}))
     (part,) = sent([ASK, call, result("c1", TextContent("no such file"), is_error=True)])[2]["parts"]
     assert part == {"functionResponse": {"name": "ls", "response": {"error": "no such file"}}}
 
 
 def test_an_empty_result_becomes_a_sentence() -> None:
     """Y05"""
-    (part,) = sent([ASK, said(ToolCall("c1", "ls", {})), result("c1", TextContent(""))])[2]["parts"]
+    (part,) = sent([ASK, assistant(ToolCall("c1", "ls", {})), result("c1", TextContent(""))])[2]["parts"]
     assert "no output" in part["functionResponse"]["response"]["output"]
 
 
 def test_an_unanswered_call_is_answered_and_a_result_without_a_call_dropped() -> None:
     """Y01, Y03"""
-    contents = sent([ASK, result("zz"), said(ToolCall("c1", "ls", {})), UserMessage("go on")])
+    contents = sent([ASK, result("zz"), assistant(ToolCall("c1", "ls", {})), UserMessage("go on")])
     assert [content["role"] for content in contents] == ["user", "model", "user", "user"]
     assert contents[2]["parts"][0]["functionResponse"]["response"] == {"error": "No result provided"}
-    aborted = said(ToolCall("c1", "ls", {}), stop_reason="aborted")
+    aborted = assistant(ToolCall("c1", "ls", {}), stop_reason="aborted")
     assert len(sent([ASK, aborted, UserMessage("go on")])) == 2
 
 
 def test_images_stand_in_the_result_where_the_model_takes_them_there() -> None:
-    history: list[Message] = [ASK, said(ToolCall("c1", "ls", {})), result("c1", TextContent("see"), IMAGE)]
+    history: list[Message] = [
+        ASK,
+        assistant(ToolCall("c1", "ls", {})),
+        result("c1", TextContent("see"), IMAGE),
+    ]
     picture = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     (part,) = sent(history)[2]["parts"]
     assert part["functionResponse"] == {"name": "ls", "response": {"output": "see"}, "parts": [picture]}
@@ -243,19 +247,19 @@ def test_images_stand_in_the_result_where_the_model_takes_them_there() -> None:
 
 
 def test_a_result_of_images_alone_points_at_them() -> None:
-    (part,) = sent([ASK, said(ToolCall("c1", "ls", {})), result("c1", IMAGE)])[2]["parts"]
+    (part,) = sent([ASK, assistant(ToolCall("c1", "ls", {})), result("c1", IMAGE)])[2]["parts"]
     assert part["functionResponse"]["response"] == {"output": "(see attached image)"}
 
 
 def test_images_of_several_results_follow_all_of_them() -> None:
-    turn = said(ToolCall("1", "a", {}), ToolCall("2", "b", {}), model=GEMINI_2)
+    turn = assistant(ToolCall("1", "a", {}), ToolCall("2", "b", {}), model=GEMINI_2)
     contents = sent([ASK, turn, result("1", IMAGE), result("2", IMAGE), ASK], GEMINI_2)
     assert [len(content["parts"]) for content in contents] == [1, 2, 2, 3, 1]
     check_contents(contents)
 
 
 def test_images_follow_the_results_they_came_with() -> None:
-    turns = [said(ToolCall(id, "a", {}), model=GEMINI_2) for id in "12"]
+    turns = [assistant(ToolCall(id, "a", {}), model=GEMINI_2) for id in "12"]
     contents = sent([ASK, turns[0], result("1", IMAGE), turns[1], result("2")], GEMINI_2)
     assert [len(content["parts"]) for content in contents] == [1, 1, 1, 2, 1, 1]
 
@@ -263,7 +267,7 @@ def test_images_follow_the_results_they_came_with() -> None:
 def test_ids_are_sent_to_models_that_match_by_them_alone() -> None:
     """Y14, Y17"""
     long = "call_" + "x" * 440 + "|fc/é"
-    calls = said(ToolCall(long, "ls", {}), ToolCall(long, "ls", {}))
+    calls = assistant(ToolCall(long, "ls", {}), ToolCall(long, "ls", {}))
     history: list[Message] = [ASK, calls, result(long), result(long)]
     _, turn, results = sent(history, replace(GEMINI_2, id="claude-sonnet-5"))
     ids = [part["functionCall"]["id"] for part in turn["parts"]]
@@ -277,7 +281,7 @@ def test_an_invented_name_is_made_fit_and_is_the_same_in_the_result() -> None:
     """Y16"""
     history: list[Message] = [
         ASK,
-        said(ToolCall("1", "foo.bar baz", {})),
+        assistant(ToolCall("1", "foo.bar baz", {})),
         ToolResultMessage("1", "other", "x"),
     ]
     _, turn, results = sent(history)
@@ -297,11 +301,11 @@ def test_a_name_begins_with_a_letter_or_an_underscore(name: str, wire: str) -> N
 
 
 def test_a_message_is_encoded_once() -> None:
-    history: list[Message] = [ASK, said(ToolCall("c1", "ls", {})), result()]
+    history: list[Message] = [ASK, assistant(ToolCall("c1", "ls", {})), result()]
     compat = compat_for(GEMINI_3)
     encode_messages(history, GEMINI_3, compat)
     slots = [dict(getattr(message, "_encoded")) for message in history]  # noqa: B009
-    encode_messages([*history, said(TextContent("more"))], GEMINI_3, compat)
+    encode_messages([*history, assistant(TextContent("more"))], GEMINI_3, compat)
     for message, before in zip(history, slots, strict=True):
         after = getattr(message, "_encoded")  # noqa: B009
         assert after.keys() == before.keys()

@@ -14,10 +14,10 @@ from support.gemini import (
     HELLO,
     G,
     answer,
-    asked,
+    assistant,
+    complete,
     fc,
     request,
-    said,
     signature,
 )
 from support.sse_server import SseServer, hang, no_head, pause
@@ -40,7 +40,7 @@ PLAIN = replace(GEMINI_3, reasoning=False)
 
 def test_a_request_is_a_post_of_json_and_its_answer_a_message(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    message = asked(sse_server, model=PLAIN, system="be brief")
+    message = complete(sse_server, model=PLAIN, system="be brief")
     assert (message.text, message.stop_reason, message.response_id) == ("hello", "stop", "r1")
     (got,) = sse_server.requests
     assert (got.method, got.path) == ("POST", PATH)
@@ -58,7 +58,7 @@ def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None
     sse_server.play(*HELLO)
     messages: list[Message] = [
         UserMessage("é😀"),
-        said(ToolCall("1", "ls", {"a": [1, None]}, signature("s"))),
+        assistant(ToolCall("1", "ls", {"a": [1, None]}, signature("s"))),
         ToolResultMessage("1", "ls", "x"),
     ]
     context = AgentContext("sys", messages, [Tool("ls")])
@@ -71,7 +71,7 @@ def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None
 def test_lines_may_end_in_crlf(sse_server: SseServer) -> None:
     """P01"""
     sse_server.play(*(chunk.replace("\n", "\r\n") for chunk in HELLO))
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_character_may_be_cut_between_packets(sse_server: SseServer) -> None:
@@ -79,7 +79,7 @@ def test_a_character_may_be_cut_between_packets(sse_server: SseServer) -> None:
     chunk = {"candidates": [{"content": {"parts": [{"text": "你好😀"}]}, "finishReason": "STOP"}]}
     raw = f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode()
     sse_server.play(*(raw[i : i + 1] for i in range(len(raw))))
-    assert asked(sse_server).text == "你好😀"
+    assert complete(sse_server).text == "你好😀"
 
 
 def test_comments_and_missing_blanks_do_no_harm(sse_server: SseServer) -> None:
@@ -87,7 +87,7 @@ def test_comments_and_missing_blanks_do_no_harm(sse_server: SseServer) -> None:
     comment = b": keep-alive\n\n"
     tight = [chunk.replace("data: ", "data:") for chunk in HELLO]
     sse_server.play(comment, tight[0], comment, tight[1], comment)
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
@@ -95,13 +95,13 @@ def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
     text = "a\u2028b\u0085c\x0bd\x0ce"
     chunk = {"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]}
     sse_server.play(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode())
-    assert asked(sse_server).text == text
+    assert complete(sse_server).text == text
 
 
 def test_a_server_that_does_not_stream_is_understood(sse_server: SseServer) -> None:
     chunks = [json.loads(chunk.removeprefix("data: ")) for chunk in HELLO]
     sse_server.play(json.dumps(chunks, indent=2), headers={"content-type": "application/json"})
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
@@ -109,7 +109,7 @@ def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
 ) -> None:
     monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.05)
     sse_server.play(G([{"text": "x"}], "STOP"), hang())
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")
     assert sse_server.disconnected.wait(5)
 
@@ -117,7 +117,7 @@ def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
 def test_what_comes_after_the_reason_counts(sse_server: SseServer) -> None:
     """Older models give the reason with every chunk."""
     sse_server.play(G([{"text": "a"}], "STOP"), pause(0.02), G([fc("ls")], "STOP"))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason) == ("a", "toolUse")
 
 
@@ -128,13 +128,13 @@ def test_a_pause_after_content_that_followed_the_reason_cuts_nothing(
     monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.1)
     one, two, three = (G([{"text": text}], "STOP") for text in ("one ", "two ", "three"))
     sse_server.play(one, two, pause(0.3), three)
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason) == ("one two three", "stop")
 
 
 def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
     sse_server.play(G([{"text": "x"}], "STOP", usageMetadata={"promptTokenCount": 1_000_000}))
-    assert asked(sse_server, model=replace(GEMINI_3, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
+    assert complete(sse_server, model=replace(GEMINI_3, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
 
 
 # --- failures ---
@@ -145,14 +145,14 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
 ) -> None:
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-    message = asked(sse_server, api_key="")
+    message = complete(sse_server, api_key="")
     assert message.error_message.startswith('no API key for provider "google": set GEMINI_API_KEY or ')
     assert sse_server.requests == []
 
 
 def test_a_key_is_never_in_a_text(sse_server: SseServer) -> None:
     sse_server.play('[{"error":{"code":400,"message":"API key AIza-secret-1 not valid"}}]', status=400)
-    message = asked(sse_server, api_key="AIza-secret-1")
+    message = complete(sse_server, api_key="AIza-secret-1")
     assert message.stop_reason == "error"
     assert "not valid" in message.error_message
     assert "secret" not in message.error_message
@@ -177,13 +177,13 @@ def test_the_delay_that_the_server_asks_for_is_kept(sse_server: SseServer) -> No
     sse_server.play(json.dumps({"error": error}), status=429)
     sse_server.play(*HELLO)
     waits: list[float] = []
-    assert asked(sse_server, on_retry=lambda n, delay, text: waits.append(delay)).text == "hello"
+    assert complete(sse_server, on_retry=lambda n, delay, text: waits.append(delay)).text == "hello"
     assert waits == [0.02]
 
 
 def test_a_blocked_prompt_is_not_asked_again(sse_server: SseServer) -> None:
     sse_server.play('data: {"promptFeedback":{"blockReason":"SAFETY"}}\n\n')
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.content) == ("error", ())
     assert "SAFETY" in message.error_message
     assert len(sse_server.requests) == 1
@@ -195,10 +195,10 @@ def test_a_cancelled_request_is_aborted_before_the_first_byte(sse_server: SseSer
     token = CancelToken()
     stopper = threading.Thread(target=lambda: (sse_server.wait_for_requests(1), token.cancel()))
     stopper.start()
-    message = asked(sse_server, cancel=token)
+    message = complete(sse_server, cancel=token)
     stopper.join()
     assert (message.stop_reason, message.content) == ("aborted", ())
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
@@ -218,7 +218,7 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
 
 def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(sse_server: SseServer) -> None:
     model = replace(GEMINI_3, compat={"thinkingFromat": "level"})
-    assert "thinking_format" in asked(sse_server, model=model).error_message
+    assert "thinking_format" in complete(sse_server, model=model).error_message
     with pytest.raises(ConfigurationError, match="thinking_format"):
         request(model=model)
 
@@ -228,14 +228,14 @@ def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(s
 
 def test_on_payload_may_replace_the_body(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    asked(sse_server, on_payload=lambda payload, model: payload | {"safetySettings": []})
+    complete(sse_server, on_payload=lambda payload, model: payload | {"safetySettings": []})
     assert sse_server.requests[0].json["safetySettings"] == []
 
 
 def test_headers_of_the_options_beat_those_of_the_model(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     model = replace(GEMINI_3, headers={"X-One": "model", "x-two": "model"})
-    asked(sse_server, model=model, headers={"x-one": "options"})
+    complete(sse_server, model=model, headers={"x-one": "options"})
     headers = sse_server.requests[0].headers
     assert (headers["x-one"], headers["x-two"]) == ("options", "model")
 
@@ -286,7 +286,7 @@ def test_limits_and_temperature_are_the_generations() -> None:
 def test_vertex_answers_at_its_own_address(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     model = replace(get_model("google/gemini-3.8-flash"), provider="vertex", compat={"project": "p1"})
-    assert asked(sse_server, model=model, api_key="ya29.t").text == "hello"
+    assert complete(sse_server, model=model, api_key="ya29.t").text == "hello"
     (got,) = sse_server.requests
     assert got.path.startswith("/v1/projects/p1/locations/")
     assert got.headers["authorization"] == "Bearer ya29.t"

@@ -46,7 +46,7 @@ def test_a_short_body_is_not_repeated() -> None:
     assert text(b"Bad Request") == "400 Bad Request"
 
 
-def test_what_the_provider_behind_a_router_said_follows() -> None:
+def test_the_error_of_the_provider_behind_a_router_follows() -> None:
     body = {"error": {"message": "Provider returned error", "metadata": {"raw": "upstream: no tools"}}}
     assert text(body) == "400 Provider returned error\nupstream: no tools"
 

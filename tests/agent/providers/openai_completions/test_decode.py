@@ -586,7 +586,7 @@ def test_a_cost_that_the_server_states_is_kept() -> None:
 # --- work ---
 
 
-def test_no_delta_is_looked_at_twice() -> None:
+def test_no_delta_is_read_twice() -> None:
     """The arguments of a long call are parsed once by the reader of the message, never by the decoder."""
     parts = [piece(0, arguments="x" * 10) for _ in range(2000)]
     events = events_of(

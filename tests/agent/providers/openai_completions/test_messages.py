@@ -16,10 +16,10 @@ from support.completions import (
     THINKER,
     C,
     Tool,
-    asked,
-    called,
+    assistant,
+    assistant_calls,
+    complete,
     request,
-    said,
     sent,
 )
 from support.sse_server import SseServer
@@ -64,7 +64,7 @@ def test_an_empty_user_message_is_not_sent(content: Any) -> None:
 def test_a_turn_is_one_string_and_its_calls() -> None:
     """Y04"""
     call = ToolCall("t1", "ls", {"path": "é"})
-    turn = said(TextContent("a"), call, TextContent("b"))
+    turn = assistant(TextContent("a"), call, TextContent("b"))
     assert sent([turn, ToolResultMessage("t1", "ls", "x")]) == [
         {
             "role": "assistant",
@@ -79,7 +79,9 @@ def test_a_turn_is_one_string_and_its_calls() -> None:
 
 def test_empty_texts_are_not_replayed() -> None:
     """Y05"""
-    turn, result = sent([said(TextContent(""), ToolCall("t1", "ls", {})), ToolResultMessage("t1", "ls", "")])
+    turn, result = sent(
+        [assistant(TextContent(""), ToolCall("t1", "ls", {})), ToolResultMessage("t1", "ls", "")]
+    )
     assert turn["content"] is None
     assert "no output" in result["content"]
 
@@ -94,7 +96,12 @@ def test_an_aborted_turn_is_not_sent() -> None:
 
 def test_a_turn_with_nothing_to_say_is_not_sent() -> None:
     """Y06"""
-    messages = [UserMessage("a"), said(ThinkingContent("hm", "reasoning")), said(), UserMessage("b")]
+    messages = [
+        UserMessage("a"),
+        assistant(ThinkingContent("hm", "reasoning")),
+        assistant(),
+        UserMessage("b"),
+    ]
     assert [message["role"] for message in sent(messages)] == ["user", "user"]
 
 
@@ -106,7 +113,9 @@ def test_a_result_without_its_call_is_not_sent() -> None:
 
 def test_an_invented_tool_name_is_legal_on_replay() -> None:
     """Y16"""
-    turn, _ = sent([called(ToolCall("1", "foo.bar baz", {})), ToolResultMessage("1", "foo.bar baz", "x")])
+    turn, _ = sent(
+        [assistant_calls(ToolCall("1", "foo.bar baz", {})), ToolResultMessage("1", "foo.bar baz", "x")]
+    )
     assert turn["tool_calls"][0]["function"]["name"] == "foo_bar_baz"
 
 
@@ -114,7 +123,10 @@ def test_reused_ids_are_unique_on_the_wire() -> None:
     """Y17"""
     messages: list[Message] = []
     for number in range(3):
-        messages += [called(ToolCall("call_0", "ls", {})), ToolResultMessage("call_0", "ls", str(number))]
+        messages += [
+            assistant_calls(ToolCall("call_0", "ls", {})),
+            ToolResultMessage("call_0", "ls", str(number)),
+        ]
     wire = sent(messages)
     ids = [message["tool_calls"][0]["id"] for message in wire[::2]]
     assert ids == ["call_0", "call_0_2", "call_0_3"]
@@ -125,7 +137,9 @@ def test_reused_ids_are_unique_on_the_wire() -> None:
 
 def test_a_message_keeps_no_id_that_another_history_gave_it() -> None:
     """Y17"""
-    first, second = ([called(ToolCall("a", "ls", {})), ToolResultMessage("a", "ls", text)] for text in "12")
+    first, second = (
+        [assistant_calls(ToolCall("a", "ls", {})), ToolResultMessage("a", "ls", text)] for text in "12"
+    )
     assert sent(second)[1]["tool_call_id"] == "a"
     assert [m["tool_call_id"] for m in sent([*first, *second])[1::2]] == ["a", "a_2"]
     assert sent(second)[0]["tool_calls"][0]["id"] == "a"
@@ -133,21 +147,21 @@ def test_a_message_keeps_no_id_that_another_history_gave_it() -> None:
 
 def test_the_id_of_a_responses_call_is_its_first_half() -> None:
     raw = "call_x|fc+/=" + "y" * 200
-    turn, result = sent([called(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
+    turn, result = sent([assistant_calls(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
     assert turn["tool_calls"][0]["id"] == result["tool_call_id"] == "call_x"
 
 
 def test_a_long_id_is_cut_to_forty() -> None:
     """Y14"""
     raw = "call_" + "x" * 440 + "|fc/é"
-    turn, result = sent([called(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
+    turn, result = sent([assistant_calls(ToolCall(raw, "ls", {})), ToolResultMessage(raw, "ls", "x")])
     assert turn["tool_calls"][0]["id"] == result["tool_call_id"] == "call_" + "x" * 35
 
 
 def test_mistral_gets_nine_letters_and_digits() -> None:
     mistral = Model("m", API, "mistral", "https://api.mistral.ai/v1")
     calls = [ToolCall("abcDEF123", "ls", {}), ToolCall("call_0", "ls", {}), ToolCall("call_0", "ls", {})]
-    wire = sent([called(*calls), ToolResultMessage("call_0", "ls", "x")], mistral)
+    wire = sent([assistant_calls(*calls), ToolResultMessage("call_0", "ls", "x")], mistral)
     ids = [call["id"] for call in wire[0]["tool_calls"]]
     assert ids[0] == "abcDEF123"
     assert len(set(ids)) == 3
@@ -158,11 +172,11 @@ def test_mistral_gets_nine_letters_and_digits() -> None:
 
 def test_results_are_texts_with_their_meta() -> None:
     result = ToolResultMessage("1", "ls", [TextContent("a"), TextContent("b")], meta={"hash": "x"})
-    assert sent([called(ToolCall("1", "ls", {})), result])[1]["content"] == "a\nb\n[hash: x]"
+    assert sent([assistant_calls(ToolCall("1", "ls", {})), result])[1]["content"] == "a\nb\n[hash: x]"
 
 
 def test_images_of_a_run_of_results_follow_in_one_user_message() -> None:
-    calls = called(ToolCall("1", "read", {}), ToolCall("2", "read", {}))
+    calls = assistant_calls(ToolCall("1", "read", {}), ToolCall("2", "read", {}))
     results = [
         ToolResultMessage("1", "read", [IMAGE]),
         ToolResultMessage("2", "read", [TextContent("t"), IMAGE]),
@@ -174,7 +188,11 @@ def test_images_of_a_run_of_results_follow_in_one_user_message() -> None:
 
 
 def test_a_server_may_want_an_assistant_between_result_and_user() -> None:
-    history = [called(ToolCall("1", "ls", {})), ToolResultMessage("1", "ls", [IMAGE]), UserMessage("go")]
+    history = [
+        assistant_calls(ToolCall("1", "ls", {})),
+        ToolResultMessage("1", "ls", [IMAGE]),
+        UserMessage("go"),
+    ]
     wire = sent(history, requiresAssistantAfterToolResult=True, requiresToolResultName=True)
     assert [message["role"] for message in wire] == ["assistant", "tool", "assistant", "user", "user"]
     assert wire[0]["content"] == ""
@@ -188,32 +206,32 @@ def test_a_server_may_want_an_assistant_between_result_and_user() -> None:
 
 def test_reasoning_goes_back_when_the_flag_asks_for_it() -> None:
     """Y11"""
-    turn = said(ThinkingContent("r", "reasoning_content"), ToolCall("1", "ls", {}))
+    turn = assistant(ThinkingContent("r", "reasoning_content"), ToolCall("1", "ls", {}))
     flag = "requiresReasoningContentOnAssistantMessages"
     assert sent([turn], **{flag: True})[0]["reasoning_content"] == "r"
-    assert sent([said(TextContent("x"))], **{flag: True})[0]["reasoning_content"] == ""
+    assert sent([assistant(TextContent("x"))], **{flag: True})[0]["reasoning_content"] == ""
     assert "reasoning_content" not in sent([turn])[0]
     assert "reasoning_content" not in sent([turn], THINKER, **{flag: False})[0]
 
 
 def test_a_reasoning_model_gets_its_reasoning_in_the_field_it_came_in() -> None:
-    turn = said(ThinkingContent("r1", "reasoning"), ThinkingContent("r2", "reasoning"), TextContent("x"))
+    turn = assistant(ThinkingContent("r1", "reasoning"), ThinkingContent("r2", "reasoning"), TextContent("x"))
     assert sent([turn], THINKER) == [{"role": "assistant", "content": "x", "reasoning": "r1\nr2"}]
 
 
 def test_thinking_of_another_model_is_text() -> None:
-    turn = said(ThinkingContent("r", "reasoning"), TextContent("x"), provider="other")
+    turn = assistant(ThinkingContent("r", "reasoning"), TextContent("x"), provider="other")
     assert sent([turn], THINKER) == [{"role": "assistant", "content": "rx"}]
 
 
 def test_thinking_may_be_wanted_as_text() -> None:
-    turn = said(ThinkingContent("r", "reasoning"), TextContent("x"))
+    turn = assistant(ThinkingContent("r", "reasoning"), TextContent("x"))
     assert sent([turn], requiresThinkingAsText=True) == [{"role": "assistant", "content": "r\n\nx"}]
 
 
 def test_encrypted_reasoning_goes_back_with_its_call() -> None:
     detail = {"type": "reasoning.encrypted", "id": "1", "data": "abc"}
-    turn = called(ToolCall("1", "ls", {}, json.dumps(detail)), ToolCall("2", "ls", {}, "no json"))
+    turn = assistant_calls(ToolCall("1", "ls", {}, json.dumps(detail)), ToolCall("2", "ls", {}, "no json"))
     assert sent([turn])[0]["reasoning_details"] == [detail]
 
 
@@ -224,7 +242,7 @@ def test_googles_extra_of_a_call_goes_back_with_it(sse_server: SseServer) -> Non
     calls = [{"index": 0, "id": id, "function": function} for id in ("a", "b")]
     calls[0] |= {"extra_content": extra}
     sse_server.play(C({"tool_calls": calls}), C({}, "tool_calls"), DONE)
-    turn = asked(sse_server)
+    turn = complete(sse_server)
     wire = sent([turn])[0]["tool_calls"]
     assert [call.get("extra_content") for call in wire] == [extra, None]
     assert "extra_content" not in sent([turn], replace(LOCAL, id="other"))[0]["tool_calls"][0]
@@ -235,10 +253,10 @@ def test_lone_surrogates_are_not_sent(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     history = [
         UserMessage("a\ud800😀"),
-        called(ToolCall("1", "ls", {"k\udfff": "x\ud99c y"})),
+        assistant_calls(ToolCall("1", "ls", {"k\udfff": "x\ud99c y"})),
         ToolResultMessage("1", "ls", "r\udc00"),
     ]
-    asked(sse_server, history, system="s\ud800")
+    complete(sse_server, history, system="s\ud800")
     body = json.loads(sse_server.requests[0].body.decode("utf-8"))
     assert [message["content"] for message in body["messages"]] == ["s", "a😀", None, "r"]
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"k":"x y"}'
@@ -246,7 +264,7 @@ def test_lone_surrogates_are_not_sent(sse_server: SseServer) -> None:
 
 def test_a_large_integer_keeps_every_digit_on_replay() -> None:
     """J10"""
-    turn = sent([called(ToolCall("1", "ls", {"id": 12345678901234567890}))])[0]
+    turn = sent([assistant_calls(ToolCall("1", "ls", {"id": 12345678901234567890}))])[0]
     assert turn["tool_calls"][0]["function"]["arguments"] == '{"id":12345678901234567890}'
 
 
@@ -260,7 +278,7 @@ def test_claude_through_openrouter_gets_marks_on_prompt_tool_and_last_text() -> 
     history = [
         UserMessage("a"),
         UserMessage("b"),
-        called(ToolCall("1", "ls", {})),
+        assistant_calls(ToolCall("1", "ls", {})),
         ToolResultMessage("1", "ls", "x"),
     ]
     body = request(history, CLAUDE, "sys", [Tool("one"), Tool("two")])
@@ -301,7 +319,10 @@ def test_history_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "to_json", counting)
     history: list[Message] = []
     for number in range(50):
-        history += [called(ToolCall(f"c{number}", "ls", {})), ToolResultMessage(f"c{number}", "ls", "x")]
+        history += [
+            assistant_calls(ToolCall(f"c{number}", "ls", {})),
+            ToolResultMessage(f"c{number}", "ls", "x"),
+        ]
         request(history)
     assert len(encoded) == 100
 

@@ -18,8 +18,8 @@ from support.completions import (
     C,
     Tool,
     answer,
-    asked,
-    called,
+    assistant_calls,
+    complete,
     options,
     request,
 )
@@ -41,7 +41,7 @@ from agent.usage import ModelCost
 
 def test_a_request_is_a_post_of_json_and_its_answer_a_message(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    message = asked(sse_server, system="be brief")
+    message = complete(sse_server, system="be brief")
     assert (message.text, message.stop_reason, message.response_id) == ("hello", "stop", "c1")
     (got,) = sse_server.requests
     assert (got.method, got.path) == ("POST", "/v1/chat/completions")
@@ -60,7 +60,7 @@ def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None
     sse_server.play(*HELLO)
     messages = [
         UserMessage("é😀"),
-        called(ToolCall("1", "ls", {"a": [1, None]})),
+        assistant_calls(ToolCall("1", "ls", {"a": [1, None]})),
         ToolResultMessage("1", "ls", "x"),
     ]
     context, opts = AgentContext("sys", messages, [Tool("ls")]), options(temperature=0.5, max_tokens=9)
@@ -74,7 +74,7 @@ def test_comments_and_missing_blanks_do_no_harm(sse_server: SseServer) -> None:
     comment = b": OPENROUTER PROCESSING\n\n"
     tight = [event.replace("data: ", "data:") for event in HELLO]
     sse_server.play(comment, tight[0], comment, *tight[1:3], comment, tight[3])
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
@@ -82,22 +82,22 @@ def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
     text = "a\u2028b\u0085c\x0bd\x0ce"
     chunk = {"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]}
     sse_server.play(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode(), DONE)
-    assert asked(sse_server).text == text
+    assert complete(sse_server).text == text
 
 
 def test_a_server_that_does_not_stream_is_understood(sse_server: SseServer) -> None:
     body = {"id": "c9", "choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]}
     sse_server.play(json.dumps(body), headers={"content-type": "application/json"})
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason, message.response_id) == ("whole", "stop", "c9")
 
 
 def test_an_end_without_done_is_a_success_and_one_without_reason_an_error(sse_server: SseServer) -> None:
     """P08, P09"""
     sse_server.play(C({"content": "x"}, "stop"))
-    assert asked(sse_server).stop_reason == "stop"
+    assert complete(sse_server).stop_reason == "stop"
     sse_server.play(C({"content": "par"}))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.text) == ("error", "par")
     assert "stream ended unexpectedly" in message.error_message
 
@@ -107,7 +107,7 @@ def test_a_server_that_forgets_to_end_does_not_hold_the_answer(
 ) -> None:
     monkeypatch.setattr("agent.providers.decoder.LAST_EVENT_SECONDS", 0.05)
     sse_server.play(C({"content": "x"}, "stop"), hang())
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason) == ("x", "stop")
     assert sse_server.disconnected.wait(5)
 
@@ -117,7 +117,7 @@ def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
     sse_server.play(
         C({"content": "x"}, "stop"), f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n", DONE
     )
-    assert asked(sse_server, model=replace(LOCAL, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
+    assert complete(sse_server, model=replace(LOCAL, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
 
 
 # --- failures ---
@@ -127,7 +127,7 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    message = asked(sse_server, model=replace(get_model("openai/gpt-4o"), base_url=sse_server.url))
+    message = complete(sse_server, model=replace(get_model("openai/gpt-4o"), base_url=sse_server.url))
     assert message.stop_reason == "error"
     assert message.error_message.startswith('no API key for provider "openai": set OPENAI_API_KEY')
     assert sse_server.requests == []
@@ -135,7 +135,7 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
 
 def test_a_key_is_a_bearer_token_and_never_in_a_text(sse_server: SseServer) -> None:
     sse_server.play('{"error":{"message":"bad key sk-secret-123"}}', status=401)
-    message = asked(sse_server, api_key="sk-secret-123")
+    message = complete(sse_server, api_key="sk-secret-123")
     assert sse_server.requests[0].headers["authorization"] == "Bearer sk-secret-123"
     assert message.stop_reason == "error"
     assert "sk-secret" not in message.error_message
@@ -144,7 +144,7 @@ def test_a_key_is_a_bearer_token_and_never_in_a_text(sse_server: SseServer) -> N
 def test_a_key_from_the_environment_is_used(sse_server: SseServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_LAB_API_KEY", "k")
     sse_server.play(*HELLO)
-    asked(sse_server, model=Model("m", API, "my-lab"))
+    complete(sse_server, model=Model("m", API, "my-lab"))
     assert sse_server.requests[0].headers["authorization"] == "Bearer k"
 
 
@@ -152,7 +152,8 @@ def test_a_rejected_key_is_refreshed_once(sse_server: SseServer) -> None:
     sse_server.play('{"error":{"message":"expired"}}', status=401)
     sse_server.play(*HELLO)
     assert (
-        asked(sse_server, api_key="old", refresh_api_key=lambda provider: f"new-{provider}").text == "hello"
+        complete(sse_server, api_key="old", refresh_api_key=lambda provider: f"new-{provider}").text
+        == "hello"
     )
     keys = [got.headers["authorization"] for got in sse_server.requests]
     assert keys == ["Bearer old", "Bearer new-local"]
@@ -171,7 +172,7 @@ def test_an_error_as_the_first_chunk_is_tried_again(sse_server: SseServer) -> No
 def test_an_error_in_mid_stream_keeps_the_text_and_is_not_tried_again(sse_server: SseServer) -> None:
     """P14"""
     sse_server.play(C({"content": "par"}), 'data: {"error":{"message":"Overloaded","code":529}}\n\n')
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.text) == ("error", "par")
     assert classify_error(text=message.error_message).kind in ("overloaded", "rate_limit")
     assert len(sse_server.requests) == 1
@@ -183,10 +184,10 @@ def test_a_cancelled_request_is_aborted_before_the_first_byte(sse_server: SseSer
     token = CancelToken()
     stopper = threading.Thread(target=lambda: (sse_server.wait_for_requests(1), token.cancel()))
     stopper.start()
-    message = asked(sse_server, cancel=token)
+    message = complete(sse_server, cancel=token)
     stopper.join()
     assert (message.stop_reason, message.content) == ("aborted", ())
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
@@ -209,7 +210,7 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
 
 def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(sse_server: SseServer) -> None:
     model = replace(LOCAL, compat={"supportStore": True})
-    assert "supports_store" in asked(sse_server, model=model).error_message
+    assert "supports_store" in complete(sse_server, model=model).error_message
     with pytest.raises(ConfigurationError, match="supports_store"):
         request(model=model)
 
@@ -233,8 +234,8 @@ def test_on_payload_may_replace_the_body_or_change_it(sse_server: SseServer) -> 
         seen.append((payload, model.id))
         return {"own": "body"}
 
-    asked(sse_server, on_payload=replaced)
-    asked(sse_server, on_payload=lambda payload, model: payload.update(seed=1))
+    complete(sse_server, on_payload=replaced)
+    complete(sse_server, on_payload=lambda payload, model: payload.update(seed=1))
     assert sse_server.requests[0].json == {"own": "body"}
     assert sse_server.requests[1].json["seed"] == 1
     assert seen == [(request([UserMessage("hi")]), "m")]
@@ -244,7 +245,7 @@ def test_a_broken_on_payload_is_an_errored_turn(sse_server: SseServer) -> None:
     def broken(payload: dict[str, Any], model: Model) -> None:
         raise RuntimeError("no such template")
 
-    message = asked(sse_server, on_payload=broken)
+    message = complete(sse_server, on_payload=broken)
     assert (message.stop_reason, message.error_message) == ("error", "no such template")
     assert sse_server.requests == []
 
@@ -252,7 +253,7 @@ def test_a_broken_on_payload_is_an_errored_turn(sse_server: SseServer) -> None:
 def test_headers_of_the_options_beat_those_of_the_model(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     model = replace(LOCAL, headers={"X-One": "model", "x-two": "model", "Authorization": "Basic model"})
-    asked(sse_server, model=model, headers={"x-one": "options"}, api_key="k")
+    complete(sse_server, model=model, headers={"x-one": "options"}, api_key="k")
     headers = sse_server.requests[0].headers
     assert (headers["x-one"], headers["x-two"], headers["authorization"]) == (
         "options",
@@ -265,7 +266,7 @@ def test_session_affinity_headers_are_sent_where_wanted(sse_server: SseServer) -
     model = replace(LOCAL, compat={"sendSessionAffinityHeaders": True})
     for more in ({"cache_retention": "none"}, {}):
         sse_server.play(*HELLO)
-        asked(sse_server, model=model, session_id="s1", **more)
+        complete(sse_server, model=model, session_id="s1", **more)
     without, given = (got.headers for got in sse_server.requests)
     assert "session_id" not in without
     assert [given[name] for name in ("session_id", "x-client-request-id", "x-session-affinity")] == ["s1"] * 3
@@ -416,7 +417,7 @@ def test_a_tool_with_an_illegal_name_is_called_by_its_own(sse_server: SseServer)
 
 
 def test_empty_tools_go_only_to_servers_that_insist() -> None:
-    history = [called(ToolCall("1", "ls", {})), ToolResultMessage("1", "ls", "x")]
+    history = [assistant_calls(ToolCall("1", "ls", {})), ToolResultMessage("1", "ls", "x")]
     assert "tools" not in request(history)
     assert request(history, replace(LOCAL, id="claude-proxied"))["tools"] == []
     assert "tools" not in request([UserMessage("x")], replace(LOCAL, id="claude-proxied"))

@@ -17,8 +17,9 @@ from support.responses import (
     E,
     added,
     answer,
-    asked,
+    assistant,
     call_item,
+    complete,
     created,
     delta,
     done,
@@ -26,7 +27,6 @@ from support.responses import (
     message_item,
     reasoning_item,
     request,
-    said,
 )
 from support.sse_server import SseServer, cut, hang, no_head
 
@@ -45,7 +45,7 @@ from agent.usage import ModelCost
 
 def test_a_request_is_a_post_of_json_and_its_answer_a_message(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    message = asked(sse_server, system="be brief")
+    message = complete(sse_server, system="be brief")
     assert (message.text, message.stop_reason, message.response_id) == ("hello", "stop", "resp_1")
     (got,) = sse_server.requests
     assert (got.method, got.path) == ("POST", "/v1/responses")
@@ -72,7 +72,7 @@ def test_the_version_is_added_once(sse_server: SseServer, base: str) -> None:
 
 def test_what_is_sent_is_what_build_request_shows(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    turn = said(ToolCall("c|fc_1", "ls", {"a": [1, None]}), stop_reason="toolUse")
+    turn = assistant(ToolCall("c|fc_1", "ls", {"a": [1, None]}), stop_reason="toolUse")
     messages = [UserMessage("é😀"), turn, ToolResultMessage("c|fc_1", "ls", "x")]
     context, opts = AgentContext("sys", messages, [Tool("ls")]), options(temperature=0.5, max_tokens=99)
     model = replace(LOCAL, base_url=sse_server.url)
@@ -105,7 +105,7 @@ def test_an_agent_runs_its_tools_and_replays_the_reasoning(sse_server: SseServer
 def test_line_ends_do_not_matter(sse_server: SseServer, line_end: str) -> None:
     """P01"""
     sse_server.play(*(event.replace("\n", line_end) for event in HELLO))
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_characters_cut_between_packets_are_whole(sse_server: SseServer) -> None:
@@ -114,14 +114,14 @@ def test_characters_cut_between_packets_are_whole(sse_server: SseServer) -> None
     data = {"type": "response.output_text.delta", "output_index": 0, "delta": text}
     event = f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
     sse_server.play(*(bytes([byte]) for byte in event), ended())
-    assert asked(sse_server).text == text
+    assert complete(sse_server).text == text
 
 
 def test_comments_and_missing_blanks_do_no_harm(sse_server: SseServer) -> None:
     """P04, P05"""
     comment = ": keep-alive\n\n"
     sse_server.play(*(part for event in HELLO for part in (comment, event.replace("data: ", "data:"))))
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
@@ -129,13 +129,13 @@ def test_unicode_line_ends_are_text(sse_server: SseServer) -> None:
     text = "a\u2028b\u0085c\x0bd\x0ce"
     data = {"type": "response.output_text.delta", "output_index": 0, "delta": text}
     sse_server.play(f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode(), ended())
-    assert asked(sse_server).text == text
+    assert complete(sse_server).text == text
 
 
 def test_a_server_that_does_not_stream_is_understood(sse_server: SseServer) -> None:
     body = {"id": "r9", "object": "response", "status": "completed", "output": [message_item("whole")]}
     sse_server.play(json.dumps(body), headers={"content-type": "application/json"})
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason, message.response_id) == ("whole", "stop", "r9")
 
 
@@ -144,7 +144,7 @@ def test_a_body_that_never_ends_does_not_hold_the_answer(
     sse_server: SseServer, status: str, reason: str
 ) -> None:
     sse_server.play(created(), delta(0, "x"), ended(status), hang())
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.text, message.stop_reason) == ("x", reason)
     assert sse_server.disconnected.wait(5)
 
@@ -152,20 +152,20 @@ def test_a_body_that_never_ends_does_not_hold_the_answer(
 def test_a_body_that_ends_early_is_an_error(sse_server: SseServer) -> None:
     """P09"""
     sse_server.play(created(), delta(0, "par"))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.text) == ("error", "par")
     assert "stream ended unexpectedly" in message.error_message
 
 
 def test_a_connection_that_breaks_keeps_the_text(sse_server: SseServer) -> None:
     sse_server.play(created(), delta(0, "par"), cut(reset=True))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.text) == ("error", "par")
 
 
 def test_usage_is_priced_by_the_model(sse_server: SseServer) -> None:
     sse_server.play(created(), delta(0, "x"), ended(usage={"input_tokens": 1_000_000}))
-    assert asked(sse_server, model=replace(LOCAL, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
+    assert complete(sse_server, model=replace(LOCAL, cost=ModelCost(3.0, 4.0))).usage.cost.total == 3.0
 
 
 # --- failures ---
@@ -175,7 +175,7 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
     sse_server: SseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    message = asked(sse_server, model=replace(get_model("openai/gpt-5-pro"), base_url=sse_server.url))
+    message = complete(sse_server, model=replace(get_model("openai/gpt-5-pro"), base_url=sse_server.url))
     assert message.stop_reason == "error"
     assert message.error_message.startswith('no API key for provider "openai": set OPENAI_API_KEY')
     assert sse_server.requests == []
@@ -183,7 +183,7 @@ def test_a_missing_key_is_an_error_and_no_request_is_made(
 
 def test_a_key_is_a_bearer_token_and_never_in_a_text(sse_server: SseServer) -> None:
     sse_server.play('{"error":{"message":"bad key sk-secret-123"}}', status=401)
-    message = asked(sse_server, api_key="sk-secret-123")
+    message = complete(sse_server, api_key="sk-secret-123")
     assert sse_server.requests[0].headers["authorization"] == "Bearer sk-secret-123"
     assert message.stop_reason == "error"
     assert "sk-secret" not in message.error_message
@@ -209,7 +209,7 @@ def test_a_failure_before_the_first_word_is_tried_again(sse_server: SseServer, f
 def test_a_failure_that_is_final_is_not_tried_again(sse_server: SseServer) -> None:
     error = {"code": "invalid_prompt", "message": "against the rules"}
     sse_server.play(created(), ended("failed", error=error))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.error_message, message.content) == ("invalid_prompt: against the rules", ())
     assert len(sse_server.requests) == 1
 
@@ -217,7 +217,7 @@ def test_a_failure_that_is_final_is_not_tried_again(sse_server: SseServer) -> No
 def test_a_failure_in_mid_stream_keeps_the_text_and_is_not_tried_again(sse_server: SseServer) -> None:
     error = {"code": "server_error", "message": "x"}
     sse_server.play(created(), delta(0, "par"), ended("failed", error=error))
-    message = asked(sse_server)
+    message = complete(sse_server)
     assert (message.stop_reason, message.text, message.error_message) == ("error", "par", "server_error: x")
     assert len(sse_server.requests) == 1
 
@@ -228,10 +228,10 @@ def test_a_cancelled_request_is_aborted_before_the_first_byte(sse_server: SseSer
     token = CancelToken()
     stopper = threading.Thread(target=lambda: (sse_server.wait_for_requests(1), token.cancel()))
     stopper.start()
-    message = asked(sse_server, cancel=token)
+    message = complete(sse_server, cancel=token)
     stopper.join()
     assert (message.stop_reason, message.content) == ("aborted", ())
-    assert asked(sse_server).text == "hello"
+    assert complete(sse_server).text == "hello"
 
 
 def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
@@ -254,7 +254,7 @@ def test_a_cancelled_stream_keeps_what_came(sse_server: SseServer) -> None:
 
 def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(sse_server: SseServer) -> None:
     model = replace(LOCAL, compat={"serviceTear": "flex"})
-    assert "service_tier" in asked(sse_server, model=model).error_message
+    assert "service_tier" in complete(sse_server, model=model).error_message
     with pytest.raises(ConfigurationError, match=r"for openai-responses: .*service_tier"):
         request(model=model)
     with pytest.raises(ConfigurationError, match="must be one of"):
@@ -266,14 +266,14 @@ def test_an_unknown_flag_is_an_error_in_the_stream_and_raised_by_build_request(s
 
 def test_on_payload_may_replace_the_body(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
-    asked(sse_server, on_payload=lambda payload, model: payload | {"seed": 1})
+    complete(sse_server, on_payload=lambda payload, model: payload | {"seed": 1})
     assert sse_server.requests[0].json == request([UserMessage("hi")]) | {"seed": 1}
 
 
 def test_headers_of_the_options_beat_those_of_the_model(sse_server: SseServer) -> None:
     sse_server.play(*HELLO)
     model = replace(LOCAL, headers={"X-One": "model", "x-two": "model"})
-    asked(sse_server, model=model, headers={"x-one": "options"}, api_key="k")
+    complete(sse_server, model=model, headers={"x-one": "options"}, api_key="k")
     headers = sse_server.requests[0].headers
     assert (headers["x-one"], headers["x-two"], headers["authorization"]) == ("options", "model", "Bearer k")
 
