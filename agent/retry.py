@@ -34,6 +34,9 @@ ErrorKind = Literal[
     "unknown",
 ]
 
+NO_SERVER = "nothing answers at "
+"""How the text begins when no server of this machine listens: another try at once would fail too."""
+
 ABORTED_TEXT = "Request was aborted"
 """The text of a request that was cancelled, whatever phase it was in."""
 
@@ -52,14 +55,16 @@ class RetryPolicy:
 
     `auto_resume`: a stream that broke is taken up again. `mid_tool_call`: a stream that broke inside a tool
     call is asked again. `side_query`: a question on the side. `request`: one HTTP request before its first
-    event. Any sequence of finite numbers >= 0 is taken, stored as a tuple; an empty one switches the layer
-    off. Anything else raises `ConfigurationError`.
+    event. `busy`: further waits, after those of `request`, when a server limits the rate, is overloaded or
+    failed (429, 5xx). Any sequence of finite numbers >= 0 is taken, stored as a tuple; an empty one switches
+    the layer off. Anything else raises `ConfigurationError`.
     """
 
     auto_resume: Sequence[float] = (0.5, 1.5, 4.0)
     mid_tool_call: Sequence[float] = (0.25, 0.75, 2.0)
     side_query: Sequence[float] = (0.3, 1.0)
     request: Sequence[float] = (0.5, 1.0, 2.0, 4.0)
+    busy: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -13,6 +13,8 @@ from typing import Literal, NoReturn, TypeVar
 from agent.errors import ConfigurationError
 from agent.thinking import THINKING_LADDER
 
+# With its waits some minutes: longer than most limits per minute and short failures of a provider.
+DEFAULT_MAX_RETRIES = 12
 # Enough for a long task, which needs a few dozen turns; a forgotten run still ends.
 DEFAULT_MAX_TURNS = 100
 
@@ -47,6 +49,7 @@ class RunOptions:
     thinking: str = "off"
     tools: Sequence[str] | None = None  # None: all of them
     max_turns: int = DEFAULT_MAX_TURNS
+    max_retries: int = DEFAULT_MAX_RETRIES
     json: bool = False
     rpc: bool = False
     acp: bool = False
@@ -198,6 +201,14 @@ def run_parser() -> _Parser:
     parser.add_argument("words", nargs="*", metavar="prompt", help="what to do")
     parser.add_argument("-p", "--prompt", help="what to do; '-' reads it from standard input")
     _add_shared_options(parser)
+    parser.add_argument(
+        "--max-retries",
+        metavar="N",
+        type=_natural_number,
+        default=DEFAULT_MAX_RETRIES,
+        help="try a request again N times when the provider limits the rate, is overloaded or fails "
+        f"(default {DEFAULT_MAX_RETRIES}: some minutes; 0: never)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per event")
     parser.add_argument("--rpc", action="store_true", help="take commands as JSON lines (docs/rpc.md)")
     parser.add_argument(
@@ -297,6 +308,12 @@ def _positive_integer(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return number
+
+
+def _natural_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 5):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 9999")
+    return int(text)
 
 
 class _NotYet(argparse.Action):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from agent.messages import AssistantMessage
 from agent.models import Model
-from agent.retry import classify_error, is_resumable
+from agent.retry import NO_SERVER, classify_error, is_resumable
 
 # Failures of one server or account, which another may not have. Other failures would repeat anywhere: an
 # invalid request, or a conversation too long for the model (another window is the application's decision).
@@ -20,7 +20,7 @@ _STATUS = re.compile(r"([45]\d\d)(?!\w)")  # what the text of a refused request 
 
 def is_worth_another_model(error_message: str) -> bool:
     """True when the error is one of the server or the account, so that another model may answer."""
-    if error_message.startswith(_NO_KEY) or _EMPTY_ANSWERS in error_message:
+    if error_message.startswith((_NO_KEY, NO_SERVER)) or _EMPTY_ANSWERS in error_message:
         return True
     status = _STATUS.match(error_message)
     kind = classify_error(int(status[1]) if status else None, text=error_message).kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from urllib.parse import urlsplit
 
 from agent.errors import ConfigurationError
 from agent.models import PROVIDERS, Model
@@ -34,6 +35,18 @@ def environment_key(model: Model) -> str:
     """The first non-empty key among the provider's environment variables."""
     values = (os.environ.get(name, "").strip() for name in key_variables(model))
     return next(filter(None, values), "")
+
+
+def rejected_key_text(model: Model, *, is_given: bool, url: str) -> str:
+    """Which key a server rejected, without the key: its variable, or that it was given or missing."""
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    if is_given:
+        return f"{host} rejected the API key that the program gave"
+    variables = key_variables(model)
+    used = next((name for name in variables if os.environ.get(name, "").strip()), "")
+    if used:
+        return f"{host} rejected the key in {used}"
+    return f"{host} wants a key, and none was sent: set {' or '.join(variables) or 'api_key'}"
 
 
 def key_variables(model: Model) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from agent.errors import AgentError
 from agent.models import Model
 from agent.providers.bedrock import with_signature
-from agent.providers.credentials import api_key
+from agent.providers.credentials import api_key, rejected_key_text
 from agent.providers.history_transform import to_json, tool_names, wire_name
 from agent.providers.http.client import ProviderError, post_sse
 from agent.providers.refused_content import (
@@ -74,12 +74,16 @@ class WireFormat:
         When the server refuses an image or a signed block for good, the request is sent again without it (see
         `agent.providers.refused_content`); `on_retry` is called and a warning logged each time.
         """
+        given = bool(options.api_key)
         try:
             options = replace(options, api_key=api_key(model, options))
             context = replace(context, messages=without_refused(context.messages, model))
             yield from self._with_retries(model, context, options)
         except ProviderError as failure:
-            yield StreamError(str(failure), "aborted" if failure.aborted else "error")
+            text = str(failure)
+            if failure.status == 401 and failure.kind == "auth":
+                text += f" ({rejected_key_text(model, is_given=given, url=self.url(model, options))})"
+            yield StreamError(text, "aborted" if failure.aborted else "error")
         except Exception as error:
             if not isinstance(error, AgentError):
                 logger.exception("a request to %s/%s could not be made", model.provider, model.id)

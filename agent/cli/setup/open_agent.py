@@ -16,9 +16,15 @@ from agent.cli.setup.system_prompt import build_system_prompt
 from agent.errors import ConfigurationError
 from agent.hooks import Hooks
 from agent.limits import Limits
+from agent.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from agent_tools.tool import Tool
+
+# Seconds, after those of RetryPolicy.request; the last one repeats.
+_BUSY_WAITS = (8.0, 15.0, 30.0)
+# A server may ask for a longer wait than ours, in seconds; beyond this the run ends and says so.
+_LONGEST_REQUESTED_WAIT = 300.0
 
 Notify = Callable[[str], object]
 OnRetry = Callable[[int, float, str], object]
@@ -62,9 +68,18 @@ def open_agent(
             limits=Limits(max_turns=options.max_turns),
             hooks=Hooks(before_tool=permissions.before_tool) if permissions is not None else None,
             on_retry=on_retry,
+            retry=retry_policy(options.max_retries),
+            max_retry_delay=_LONGEST_REQUESTED_WAIT,
         )
         with agent:
             yield agent
+
+
+def retry_policy(max_retries: int) -> RetryPolicy:
+    """The waits of a command: a busy server is tried for minutes, a connection that fails a few times."""
+    quick = RetryPolicy().request
+    waits = (*_BUSY_WAITS, *[_BUSY_WAITS[-1]] * max_retries)
+    return RetryPolicy(request=quick[:max_retries], busy=waits[: max(0, max_retries - len(quick))])
 
 
 def _context_files(options: RunOptions, notify: Notify) -> list[tuple[str, str]]:

@@ -43,6 +43,9 @@ from agent.providers.http.failure import (
     SECRET_HEADERS,
     ProviderError,
     aborted,
+    is_loopback,
+    no_server_text,
+    page_title,
     response_text,
     secrets_of,
 )
@@ -248,7 +251,7 @@ class SseResponse:
     def _web_page(self, chunks: Iterator[bytes]) -> NoReturn:
         """Raises the error for a login page, or for a base URL that is not that of an API."""
         page = next(chunks, b"")[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
-        text = f"expected an event stream, the server sent a web page: {page[:200]}"
+        text = f"expected an event stream, the server sent a web page: {page_title(page) or page[:200]}"
         raise ProviderError(self.clean(text), ErrorClass("invalid"), self.status)
 
     def _check_first_payloads(self) -> None:
@@ -315,6 +318,8 @@ class SseResponse:
         if self._cancelled():
             return aborted()
         text = self.clean(str(exc))
+        if text.startswith("connection refused") and is_loopback(self._url):
+            return ProviderError(self.clean(no_server_text(self._url, self._provider)), ErrorClass("network"))
         return ProviderError(text, classify_error(text=text))
 
     def _stream_failure(self, text: str) -> ProviderError:
@@ -325,7 +330,8 @@ class SseResponse:
     def _refusal(self, body: bytes) -> ProviderError:
         """The error for a response with an error status."""
         self._raise_if_cancelled()
-        text = self.clean(response_text(self.status, self.headers, body))
+        text = response_text(self.status, self.headers, body)
+        text = self.clean(f"{text} from {self._url}" if text == "404 (no body)" else text)
         # The types and codes in the body say more than the message (`insufficient_quota`).
         whole = f"{text}\n{body.decode('utf-8', 'replace')}"
         classified = classify_error(self.status, self.headers, whole, now=self._now())
@@ -356,7 +362,8 @@ class SseResponse:
 
     def _delay(self, attempt: int, failure: ProviderError) -> float:
         """The seconds to wait after failed attempt number `attempt`; raises when it was the last."""
-        waits = (self._options.retry or RetryPolicy()).request
+        policy = self._options.retry or RetryPolicy()
+        waits = policy.request if failure.status is None else (*policy.request, *policy.busy)
         if not failure.retryable:
             raise failure
         if attempt > len(waits):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.errors import AgentError
-from agent.retry import ABORTED_TEXT, ErrorClass, ErrorKind
+from agent.retry import ABORTED_TEXT, NO_SERVER, ErrorClass, ErrorKind
 
 # A shorter message ("Bad Request") is followed by the body.
 _SHORT = 20
+_PAGE = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>([^<]*)</title>", re.IGNORECASE)
 SECRET_HEADERS = frozenset(
     ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
 )
@@ -54,15 +59,37 @@ def response_text(status: int, headers: Mapping[str, str], body: bytes) -> str:
     """`<status> <message> (request-id: ...)` of an error response and the read part of its body."""
     raw = body.decode("utf-8", "replace").strip()
     error = _error_object(raw)
-    message = _message(error) or raw or _redirect(status, headers) or "(no body)"
-    text = f"{status} {message}"
+    page = _PAGE.match(raw) is not None
+    title = page_title(raw).removeprefix(str(status)).strip() if page else ""
+    message = _message(error) or title or ("(a web page)" if page else raw)
+    text = f"{status} {message or _redirect(status, headers) or '(no body)'}"
     if request_id := headers.get("x-request-id") or headers.get("request-id"):
         text += f" (request-id: {request_id})"
-    if raw and len(message) < _SHORT and message != raw:
+    if raw and not page and len(message) < _SHORT and message != raw:
         text += f"\n{raw}"
     elif upstream := _upstream(error):
         text += f"\n{upstream}"
     return text
+
+
+def page_title(page: str) -> str:
+    """The title of a web page, on one line; empty when it has none."""
+    found = _TITLE.search(page)
+    return " ".join(html.unescape(found[1]).split()) if found else ""
+
+
+def is_loopback(url: str) -> bool:
+    """True for the address of a server on this machine."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def no_server_text(url: str, provider: str) -> str:
+    """The text for a server on this machine that does not run: its address, and what to do."""
+    parts = urlsplit(url)
+    start = " (ollama serve)" if provider == "ollama" else ""
+    address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return f"{NO_SERVER}{address}: start the server{start}, or give another base URL (--base-url)"
 
 
 def _error_object(raw: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import ConfigurationError
 from agent.models import Model
-from agent.providers.credentials import api_key
+from agent.providers.credentials import api_key, rejected_key_text
 from agent.stream import StreamOptions
 
 
@@ -50,3 +50,19 @@ def test_a_server_of_ones_own_may_have_a_key_by_its_name(monkeypatch: pytest.Mon
     assert api_key(mine, StreamOptions()) == ""
     monkeypatch.setenv("MY_LAB_API_KEY", "k")
     assert api_key(mine, StreamOptions()) == "k"
+
+
+@pytest.mark.parametrize(
+    ("key", "is_given", "text"),
+    [
+        ("sk-1", False, "api.openai.com rejected the key in OPENAI_API_KEY"),
+        ("sk-1", True, "api.openai.com rejected the API key that the program gave"),
+        ("", False, "api.openai.com wants a key, and none was sent: set OPENAI_API_KEY"),
+    ],
+)
+def test_a_rejected_key_is_named_with_its_host(
+    key: str, is_given: bool, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """N17"""
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert rejected_key_text(model(), is_given=is_given, url="https://u:p@api.openai.com/v1") == text

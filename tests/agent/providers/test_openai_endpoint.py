@@ -66,7 +66,7 @@ def test_a_token_of_entra_id_is_a_bearer_token(sse_server: SseServer, api: str) 
 @pytest.mark.parametrize("api", [CHAT, RESPONSES])
 def test_the_key_is_in_no_error_text(sse_server: SseServer, api: str) -> None:
     sse_server.play('{"error":{"message":"wrong key k3y-secret"}}', status=401)
-    assert ask(sse_server, api, api_key="k3y-secret") == "401 wrong key ***"
+    assert ask(sse_server, api, api_key="k3y-secret").startswith("401 wrong key *** (")
 
 
 HOST = "https://x.openai.azure.com"

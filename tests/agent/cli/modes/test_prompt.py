@@ -406,3 +406,39 @@ sandbox._USUAL_FOLDERS = ()
 from agent.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
+
+
+def test_a_server_of_this_machine_that_does_not_run_is_named_without_a_retry(free_port: int) -> None:
+    """N15"""
+    words = [
+        "--no-context-files",
+        "--model",
+        "ollama/qwen3",
+        "--base-url",
+        f"http://127.0.0.1:{free_port}/v1",
+        "hi",
+    ]
+    ended = run_command([sys.executable, "-m", "agent", *words])
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"agent: nothing answers at http://127.0.0.1:{free_port}: start the server (ollama serve), "
+        "or give another base URL (--base-url)\n"
+    )
+
+
+def test_a_rejected_key_is_named_by_its_variable(sse_server: SseServer) -> None:
+    """N17"""
+    sse_server.play('{"error": {"message": "Incorrect API key provided"}}', status=401)
+    ended = run_command(arguments(sse_server.url, "hi"), env=environment(LOCAL_API_KEY="sk-secret"))
+    host = sse_server.url.split("/")[2]
+    assert f"401 Incorrect API key provided ({host} rejected the key in LOCAL_API_KEY)" in ended.stderr
+
+
+@pytest.mark.parametrize(("retries", "requests"), [("0", 1), ("6", 7)])
+def test_max_retries_bounds_the_tries(sse_server: SseServer, retries: str, requests: int) -> None:
+    """N16"""
+    sse_server.play(b"busy", status=529, headers={"retry-after-ms": "1"}, repeat=True)
+    ended = run_command(arguments(sse_server.url, "--max-retries", retries, "hi"))
+    assert ended.returncode == 1
+    assert len(sse_server.requests) == requests
+    assert ended.stderr.count("retry ") == requests - 1

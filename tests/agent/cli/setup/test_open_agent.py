@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.options import RunOptions
-from agent.cli.setup.open_agent import choose_tools, open_agent
+from agent.cli.setup.open_agent import choose_tools, open_agent, retry_policy
 from agent.errors import ConfigurationError
 
 
@@ -54,3 +54,16 @@ def test_confined_tools_refuse_paths_outside(tmp_path: Path) -> None:
     (tmp_path / "private").write_text("x")
     (read,) = choose_tools(str(tmp_path / "project"), ["read"], is_confined=True)
     assert read.run(path="../private").is_error
+
+
+@pytest.mark.parametrize(("retries", "quick", "busy"), [(0, 0, 0), (3, 3, 0), (6, 4, 2), (12, 4, 8)])
+def test_a_command_tries_a_busy_server_as_often_as_asked(retries: int, quick: int, busy: int) -> None:
+    """N16"""
+    policy = retry_policy(retries)
+    assert (len(policy.request), len(policy.busy)) == (quick, busy)
+
+
+def test_by_default_a_busy_server_is_tried_for_minutes() -> None:
+    """N16"""
+    policy = retry_policy(RunOptions().max_retries)
+    assert 120 < sum(policy.request) + sum(policy.busy) < 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import logging
 import socket
@@ -17,7 +18,7 @@ from support.sse_server import SseServer, cut, hang, pause, wait_for
 from agent.providers.http import client
 from agent.providers.http.client import ProviderError, post_sse
 from agent.providers.http.transport import default_transport
-from agent.retry import is_final, is_resumable, is_retryable
+from agent.retry import RetryPolicy, is_final, is_resumable, is_retryable
 
 KEY = "sk-very-secret-123456"
 
@@ -163,9 +164,10 @@ class TestRetries:
         assert str(error) == f"{text} (gave up after 4 attempts)"
         assert (error.status, error.kind) == (503, "server")
 
-    def test_the_layers_above_do_not_multiply_the_attempts(self, free_port: int) -> None:
+    def test_the_layers_above_do_not_multiply_the_attempts(self, sse_server: SseServer) -> None:
         """T05"""
-        url = f"http://127.0.0.1:{free_port}"
+        sse_server.play(cut(), repeat=True)
+        url = sse_server.url
         assert not is_resumable(str(failure(url, options(0.0))))
         assert not is_retryable(str(failure(url, options(0.0))))
         assert is_resumable(str(failure(url, options())))
@@ -266,12 +268,26 @@ class TestRetries:
             assert post(sse_server.url, options(0.0, on_retry=broken)) == ["1"]
         assert "boom" in caplog.text
 
-    def test_a_refused_connection_is_tried_again(self, free_port: int) -> None:
+    def test_a_server_of_this_machine_that_does_not_run_is_named_at_once(self, free_port: int) -> None:
+        """N15"""
         retries = Retries()
-        error = failure(f"http://127.0.0.1:{free_port}", options(0.0, 0.0, on_retry=retries))
-        assert str(error).startswith("connection refused: ")
+        error = failure(f"http://127.0.0.1:{free_port}/v1/x", options(0.0, 0.0, on_retry=retries))
+        assert str(error).startswith(f"nothing answers at http://127.0.0.1:{free_port}: start the server")
         assert error.kind == "network"
-        assert len(retries) == 2
+        assert len(retries) == 0
+
+    @pytest.mark.parametrize(("status", "attempts"), [(503, 4), (429, 4), (529, 4), (None, 2)])
+    def test_a_busy_server_gets_further_tries_and_a_broken_connection_does_not(
+        self, sse_server: SseServer, status: int | None, attempts: int
+    ) -> None:
+        """N16"""
+        retries = Retries()
+        step = cut() if status is None else b"busy"
+        sse_server.play(step, status=status or 200, repeat=True)
+        policy = RetryPolicy(request=(0.0,), busy=(0.0, 0.0))
+        failure(sse_server.url, dataclasses.replace(options(on_retry=retries), retry=policy))
+        assert len(sse_server.requests) == attempts
+        assert len(retries) == attempts - 1
 
     @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
     def test_a_stream_that_breaks_before_its_first_event_is_asked_again(

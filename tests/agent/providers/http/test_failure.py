@@ -70,3 +70,16 @@ def test_a_body_of_another_shape_is_quoted(body: object) -> None:
 
 def test_a_body_truncated_inside_a_character_is_quoted_up_to_it() -> None:
     assert text("grüße".encode()[:3]) == "400 gr\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        (b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>", "502 Bad Gateway"),
+        (b"<!DOCTYPE html>\n<HTML><TITLE>Just a\n moment &amp; wait</TITLE>", "502 Just a moment & wait"),
+        (b"<html><body>nothing</body></html>", "502 (a web page)"),
+    ],
+)
+def test_a_web_page_is_shown_by_its_title(page: bytes, shown: str) -> None:
+    """N18"""
+    assert text(page, status=502) == shown
