@@ -20,12 +20,12 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import httpcore
 
-from agent.providers.http.chunks import ChunkMerger
+from agent.providers.http.chunks import ChunkReader, HeadSplitter
 from agent.threads import start_thread
 
 # How often a pending connect checks for an abort. Shutting the socket down wakes a connect on Linux only.
@@ -34,6 +34,8 @@ _CONNECT_SLICE = 0.02
 _HEAD_START = 0.25
 # Keepalive probes tell a dead peer from a model that thinks. The values of the providers' official clients.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 60), ("TCP_KEEPCNT", 5))
+# The most that one read of a chunked body takes, as in httpcore.
+_CHUNK_BYTES = 64 * 1024
 _CONNECTING = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, getattr(errno, "WSAEWOULDBLOCK", 0))
 
 Address: TypeAlias = tuple[Any, ...]
@@ -57,7 +59,8 @@ class Connection(httpcore.NetworkBackend, httpcore.NetworkStream):
         self.ended = False
         self.deadline: float | None = None
         self._lock = threading.RLock()
-        self._merger = ChunkMerger()
+        self._splitter = HeadSplitter()
+        self._held = b""  # received, and not yet read
         self._aborted = False
         # Not an Event: its `set` in a signal handler deadlocks with a `wait` on the interrupted thread.
         self._resolved: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -103,6 +106,7 @@ class Connection(httpcore.NetworkBackend, httpcore.NetworkStream):
         except OSError as exc:
             raise httpcore.ConnectError(self._message(_phrase(exc), exc)) from exc
         _tune(sock)
+        sock.setblocking(True)  # a request without a timeout sets none
         with self._lock:
             self._socket = sock
         self._raise_if_aborted(httpcore.ConnectError)
@@ -165,10 +169,50 @@ class Connection(httpcore.NetworkBackend, httpcore.NetworkStream):
     # --- reading and writing ---
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        while data := self._receive(max_bytes, timeout):
+        """The next bytes for the HTTP parser; of a head only those up to its end. Empty: the peer closed."""
+        data, self._held = self._held, b""
+        if not data and not (data := self._receive_or_end(max_bytes, timeout)):
+            return b""
+        if self._splitter.is_active:
+            data, self._held = self._splitter.split(data)
+        return data
+
+    def begin_body(self) -> None:
+        """The heads of the response were read: `read` returns all that arrives."""
+        self._splitter.is_active = False
+
+    @property
+    def has_unread(self) -> bool:
+        """True while bytes that were received have not been read."""
+        return bool(self._held)
+
+    def read_chunks(self, timeout: float | None) -> Iterator[bytes]:
+        """The data of the chunks of a body, as it arrives. For chunked bodies, once, after `begin_body`.
+
+        What follows the usual chunks is left for `read`: the last chunk, or everything if the bytes of the
+        head could not be told from those of the body.
+        """
+        if not self._splitter.at_end:
+            return
+        self._splitter.at_end = False
+        reader = ChunkReader()
+        data, self._held = self._held, b""
+        while data or (data := self._receive_or_end(_CHUNK_BYTES, timeout)):
+            if block := reader.feed(data):
+                yield block
+            if reader.is_malformed:
+                raise httpcore.RemoteProtocolError("a chunk has no line end")
+            if reader.rest is not None:
+                self._held = reader.rest
+                return
+            data = b""
+
+    def _receive_or_end(self, max_bytes: int, timeout: float | None) -> bytes:
+        """The next bytes of the socket; empty when the peer has closed it."""
+        data = self._receive(max_bytes, timeout)
+        if data:
             self.received = True
-            if merged := self._merger.feed(data):
-                return merged
+            return data
         self._raise_if_aborted(httpcore.ReadError)
         self.ended = True
         return b""
@@ -185,7 +229,8 @@ class Connection(httpcore.NetworkBackend, httpcore.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         assert self._socket is not None
-        self._merger.restart()
+        self._splitter.restart()
+        self._held = b""
         rest = memoryview(buffer)
         try:
             self._set_timeout(timeout)

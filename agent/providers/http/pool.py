@@ -101,7 +101,8 @@ class PooledTransport(httpx.BaseTransport):
             if isinstance(exc, Exception):
                 raise _translated(exc, tcp) from exc
             raise
-        body = _ResponseBody(response, connection, cancel, unregister, self._put)
+        tcp.begin_body()
+        body = _ResponseBody(request, response, connection, cancel, unregister, self._put)
         return httpx.Response(
             response.status, headers=response.headers, stream=body, extensions={"connection": tcp}
         )
@@ -188,6 +189,7 @@ class _ResponseBody(httpx.SyncByteStream):
 
     def __init__(
         self,
+        request: httpx.Request,
         response: httpcore.Response,
         connection: PooledConnection,
         cancel: CancelToken | None,
@@ -196,10 +198,14 @@ class _ResponseBody(httpx.SyncByteStream):
     ) -> None:
         self._response, self._connection = response, connection
         self._cancel, self._unregister, self._put = cancel, unregister, put
+        self._is_chunked = _is_chunked(request, response)
+        self._timeout: float | None = request.extensions.get("timeout", {}).get("read")
         self._closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         try:
+            if self._is_chunked:  # the parser sees the end of the body, or all of it
+                yield from self._connection.tcp.read_chunks(self._timeout)
             yield from self._response.iter_stream()
         except Exception as exc:
             raise _translated(exc, self._connection.tcp) from exc
@@ -213,10 +219,17 @@ class _ResponseBody(httpx.SyncByteStream):
         self._unregister()
         # Checked after the callback was removed: an abort that runs now would hit the next request.
         aborted = self._cancel is not None and self._cancel.is_set()
-        if aborted or not self._connection.http.is_idle():
+        if aborted or not self._connection.http.is_idle() or self._connection.tcp.has_unread:
             self._connection.close()
         else:
             self._put(self._connection)
+
+
+def _is_chunked(request: httpx.Request, response: httpcore.Response) -> bool:
+    """True for a response with chunks; h11 has verified that `chunked` is the only transfer coding."""
+    if request.method == "HEAD" or response.status < 200 or response.status in (204, 304):
+        return False
+    return any(name.lower() == b"transfer-encoding" for name, _ in response.headers)
 
 
 def _nothing() -> None:

@@ -74,7 +74,17 @@ def _complete_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Blocks of complete events with LF line ends; the last block may lack its empty line."""
     pieces: list[bytes] = []  # of an event that is not complete yet
     held = 0
-    for chunk in _line_feeds(chunks):
+    after_cr = False
+    for raw in chunks:
+        chunk = raw
+        if after_cr or b"\r" in chunk:
+            chunk = _with_line_feeds(chunk, after_cr)
+            after_cr = raw.endswith(b"\r") or (after_cr and not raw)
+        elif not pieces and chunk.endswith(b"\n\n"):  # complete events, as nearly always
+            yield chunk[:-2]
+            continue
+        if not chunk:
+            continue
         end = chunk.rfind(b"\n\n")
         if end < 0 and chunk.startswith(b"\n") and pieces and pieces[-1].endswith(b"\n"):
             end = 0  # the empty line is split between two chunks
@@ -93,19 +103,11 @@ def _complete_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(pieces)
 
 
-def _line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks with LF for every CRLF and CR; a CRLF split between two chunks is one line end."""
-    after_cr = False
-    for chunk in chunks:
-        if after_cr and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
-            after_cr = False
-        if b"\r" in chunk:
-            after_cr = chunk.endswith(b"\r")
-            chunk = b"\n\n".join(chunk.split(b"\r\n\r\n"))  # usually enough, and three times as fast
-            if b"\r" in chunk:
-                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        elif chunk:
-            after_cr = False
-        if chunk:
-            yield chunk
+def _with_line_feeds(chunk: bytes, after_cr: bool) -> bytes:
+    """The chunk with LF for every CRLF and CR; a CRLF split between two chunks is one line end."""
+    if after_cr and chunk.startswith(b"\n"):
+        chunk = chunk[1:]
+    if b"\r" not in chunk:
+        return chunk
+    chunk = b"\n\n".join(chunk.split(b"\r\n\r\n"))  # usually enough, and three times as fast
+    return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in chunk else chunk

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from support.raw_server import event_stream, raw_server, read_request
 from support.requests import PROMPT, Requesting, authorized, failure, options, post, wait_until
@@ -21,7 +22,7 @@ from support.sse_server import SseServer, cut, hang, pause
 from agent.errors import ConfigurationError
 from agent.providers.http import pool as _pool
 from agent.providers.http import transport as _transport
-from agent.providers.http.client import post_sse
+from agent.providers.http.client import ProviderError, post_sse
 from agent.providers.http.transport import default_transport
 
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -158,6 +159,59 @@ class TestKept:
         post(sse_server.url, options())
         parents.close()
         assert connections(sse_server) == [1, 2]
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class TestChunks:
+    """The chunks of a body are read past the HTTP parser."""
+
+    def test_a_chunk_without_a_line_end_breaks_the_stream_after_its_data(self) -> None:
+        def serve(listener: socket.socket) -> None:
+            connection, _ = listener.accept()
+            with connection:
+                read_request(connection)
+                connection.sendall(CHUNKED + b"9\r\ndata: 1\n\nXX5\r\nhello")
+
+        seen: list[str] = []
+        with raw_server(serve) as server, pytest.raises(ProviderError, match="malformed HTTP response"):
+            with post_sse(server, authorized, b"{}", options=options(), provider="p") as events:
+                seen.extend(events)
+        assert seen == ["1"]
+
+    @pytest.mark.parametrize(
+        ("method", "status"),
+        [("HEAD", b"200 OK"), ("POST", b"204 No Content"), ("POST", b"304 Not Modified")],
+    )
+    def test_a_response_without_a_body_ends_with_its_head(self, method: str, status: bytes) -> None:
+        def serve(listener: socket.socket) -> None:
+            connection, _ = listener.accept()
+            with connection:
+                while read_request(connection):
+                    connection.sendall(b"HTTP/1.1 " + status + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+
+        with raw_server(serve) as server:
+            for _ in range(2):
+                response = default_transport().handle_request(httpx.Request(method, server))
+                assert response.read() == b""
+                response.close()
+            default_transport().close()
+
+    def test_bytes_behind_a_response_are_not_taken_for_the_next_one(self) -> None:
+        def serve(listener: socket.socket) -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    read_request(connection)
+                    connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
+                    read_request(connection)
+
+        with raw_server(serve) as server:
+            for _ in range(2):
+                response = default_transport().handle_request(httpx.Request("POST", server))
+                response.close()
+                assert response.status_code == 204
 
 
 class TestStale:
