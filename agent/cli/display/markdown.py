@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
@@ -129,12 +130,23 @@ class _Markdown(Markdown):
     def __init__(self, markup: str) -> None:
         # Does what rich's constructor does, with a shared parser: making one takes as long as the rest.
         self.markup = markup
-        self.parsed = _parser().parse(markup)
+        self.parsed = _with_typed_html(_parser().parse(markup))
         self.code_theme = self.inline_code_theme = _CODE_THEME
         self.justify = None
         self.style = "none"
         self.hyperlinks = False
         self.inline_code_lexer = None
+
+
+def _with_typed_html(tokens: list[Token]) -> list[Token]:
+    """The tokens with HTML as text: rich draws none, and `List<String>` is often no HTML at all."""
+    for token in tokens:
+        if token.type == "html_block":
+            token.type, token.tag = "code_block", "code"
+        for child in token.children or ():
+            if child.type == "html_inline":
+                child.type = "text"
+    return tokens
 
 
 @functools.cache

@@ -43,6 +43,8 @@ _SPINS_PER_SECOND = 10
 _THINKING = "dim italic"
 _PROMPT_LINES = 20
 _STOP_WORDS = {"truncated": "cut off at the output limit"}
+# Seconds without an event from the model after which the status says so.
+_LONG_SILENCE = 20.0
 # Arguments shorter than this arrive before a progress line could be read.
 _LONG_ARGUMENTS = 200
 
@@ -78,7 +80,7 @@ class RunView:
         self._begin()
 
     def _begin(self) -> None:
-        self._started = self._clock()
+        self._started = self._last_event = self._clock()
         self._turns = 0
         self._usage: Usage = ZERO_USAGE
         self._has_answered = False
@@ -92,6 +94,7 @@ class RunView:
         """The parts that this event completes, each after an empty line."""
         if self._is_running and event.run_id != self._run_id:
             return []
+        self._last_event = self._clock()
         parts = self._update(event.stream_event) if type(event) is MessageUpdate else self._parts(event)
         return self.spaced(parts) if parts else parts
 
@@ -112,6 +115,7 @@ class RunView:
     def retry(self, attempt: int, delay: float, error: str) -> list[RenderableType]:
         """The parts for a failed request that is sent again after `delay` seconds."""
         self._retrying = f"trying again in {amounts.duration(delay)}"
+        self._last_event = self._clock() + delay  # silence counts from the next request on
         return [self._retry_line(f"retry {attempt} in {amounts.duration(delay)}", error)]
 
     def _parts(self, event: Event) -> list[RenderableType]:
@@ -278,10 +282,15 @@ class RunView:
         return Text(f"{self._spin(elapsed)} {' · '.join(words)}", "dim", no_wrap=True, overflow="ellipsis")
 
     def _activity(self) -> str:
-        if self._retrying:
+        silence = self._clock() - self._last_event
+        if self._retrying and silence <= 0:
             return self._retrying
         if self._calls:
             return f"running {', '.join(dict.fromkeys(call.label for call in self._calls.values()))}"
+        note = f", no data for {amounts.duration(silence)}" if silence >= _LONG_SILENCE else ""
+        return f"{self._model_activity()}{note}"
+
+    def _model_activity(self) -> str:
         if self._preparing[0]:
             return f"preparing {self._preparing[0]}"
         if self._answer.tail:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import TypeGuard
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -29,8 +30,15 @@ from agent.cli.tui.screen import to_ansi, to_fragments
 from agent.cli.tui.shell import ShellCommands
 from agent.errors import AgentBusyError, AgentError
 from agent.events import AgentEnd, Event, MessageEnd
-from agent.messages import AssistantMessage, UserMessage
+from agent.loop.recovery import AUTO_RESUME_MARKER
+from agent.messages import AssistantMessage, Message, UserMessage
+from agent.retry import is_overflow_text
 from agent.usage import ZERO_USAGE, Usage
+
+_TOO_LONG = (
+    "too long for the model: send a shorter prompt, begin a new conversation with /clear, "
+    "or take a model with a larger window with /model"
+)
 
 
 class Session:
@@ -62,6 +70,7 @@ class Session:
         self._printed: list[str] = []
         self._notes = deque((note, "dim") for note in notes)  # from any thread, also where the lock is held
         self._returned: list[str] = []
+        self._has_failed = False  # the last run ended in an error, and its prompt may be unanswered
         self._spent: Usage = ZERO_USAGE
         self._context_tokens = 0
         self.settings = ModelSettings(agent, self.note, lambda: self._view.is_running)
@@ -94,6 +103,7 @@ class Session:
 
     def frame(self, width: int, rows: int) -> Frame | None:
         """The next frame; None while the worker draws: the last one then stays on the screen."""
+        self._take_back_unanswered()
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -120,7 +130,7 @@ class Session:
             [f"{queued.kind}: {queued.message.text}" for queued in self._outbox.waiting()],
             question,
             returned,
-            running or self._shell.is_running,
+            running or self._shell.is_running or self._has_failed,
         )
 
     def on_retry(self, attempt: int, delay: float, error: str) -> None:
@@ -156,6 +166,30 @@ class Session:
             self._returned.append(message.text)
         self._wake()
 
+    def _take_back_unanswered(self) -> None:
+        """After a failed run remove the prompts that got no answer from the conversation, into the line.
+
+        Otherwise the next prompt would send them once more, and one that is too long would fail forever.
+        """
+        if not self._has_failed or self.agent.state.is_streaming:
+            return
+        self._has_failed = False
+        messages = list(self.agent.state.messages)
+        while messages and _is_failure(messages[-1]):
+            messages.pop()
+        texts: list[str] = []
+        while messages and self._is_prompt(last := messages[-1]):
+            texts.insert(0, last.text)
+            messages.pop()
+        texts = [text for text in texts if text != AUTO_RESUME_MARKER]
+        if texts:
+            self.agent.replace_messages(messages)
+            self._returned = [*texts, *self._returned]
+
+    def _is_prompt(self, message: Message) -> TypeGuard[UserMessage]:
+        """True for a message that was typed; the output of a shell command stays in the conversation."""
+        return isinstance(message, UserMessage) and not any(message is silent for silent in self._silent)
+
     def _deliver_late_messages(self) -> None:
         """Start a run for messages that were queued too late for the run that just ended."""
         if self.agent.has_queued_messages:
@@ -177,6 +211,9 @@ class Session:
                 self._spent = self._spent + self._view.usage
                 if event.stop in ("error", "aborted"):
                     self._returned += self._outbox.take_all()
+                self._has_failed = event.stop == "error"
+                if is_overflow_text(event.error or ""):
+                    self._notes.append((_TOO_LONG, "yellow"))
         if event.type != "message_update":
             self._wake()
 
@@ -266,6 +303,13 @@ class Session:
 
     def _total(self) -> Usage:
         return self._spent + self._view.usage if self._view.is_running else self._spent
+
+
+def _is_failure(message: Message) -> bool:
+    """True for an answer that failed before it had any text or tool call."""
+    if not isinstance(message, AssistantMessage) or message.stop_reason != "error":
+        return False
+    return not message.text.strip() and not message.tool_calls
 
 
 def _first_sentence(text: str) -> str:

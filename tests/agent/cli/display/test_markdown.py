@@ -35,3 +35,19 @@ def test_a_long_line_of_code_is_folded_and_loses_nothing() -> None:
     lines = _drawn("```python\nx = '" + "界" * 30 + "'\n```", width=20)
     assert all(len(line) <= 20 for line in lines)
     assert "".join(line.strip() for line in lines) == "x = '" + "界" * 30 + "'"
+
+
+@pytest.mark.parametrize(
+    ("markup", "lines"),
+    [
+        ("Use <button>, List<String> and **<T>**", ["Use <button>, List<String> and <T>"]),
+        ("std::vector<int> x; a < b > c &lt;", ["std::vector<int> x; a < b > c <"]),
+        ('<div class="x">\n hello\n</div>', ['  <div class="x">', "   hello", "  </div>"]),
+        ("- see <details>\n- <!-- no -->", [" • see <details>", " •   <!-- no -->"]),
+        ("| a |\n|---|\n| <br> |", [" a", " ────", " <br>"]),
+        ("# The <title> tag", ["The <title> tag"]),
+    ],
+)
+def test_html_is_shown_as_typed(markup: str, lines: list[str]) -> None:
+    """N34"""
+    assert [line.rstrip() for line in _drawn(markup)] == lines

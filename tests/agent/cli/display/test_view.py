@@ -92,3 +92,27 @@ def test_a_long_prompt_is_cut_with_a_notice() -> None:
 def test_a_message_that_describe_hides_is_not_shown() -> None:
     view, _ = _started(prompts=True, describe=lambda message: None)
     assert view.feed(MessageStart(UserMessage("hidden"))) == []
+
+
+def test_the_status_tells_of_a_long_silence() -> None:
+    """N37"""
+    view, clock = _started()
+    clock.now += 19
+    assert _activity(view) == "waiting for the model"
+    clock.now += 4
+    assert _activity(view) == "waiting for the model, no data for 23s"
+    view.feed(_delta(TextDelta(0, "an answer")))
+    assert _activity(view) == "answering"
+    view.retry(1, 30.0, "503")
+    clock.now += 29
+    assert _activity(view) == "trying again in 30s"
+    clock.now += 22
+    assert _activity(view) == "answering, no data for 21s"
+
+
+def test_a_command_that_is_silent_is_no_silence_of_the_model() -> None:
+    """N37"""
+    view, clock = _started()
+    view.feed(ToolExecutionStart("c1", "bash", {}))
+    clock.now += 60
+    assert _activity(view) == "running bash"

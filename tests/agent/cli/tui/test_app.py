@@ -439,6 +439,20 @@ def test_an_error_is_shown_and_the_next_prompt_works(sse_server: SseServer, agen
     agent.wait_for(r"Better\.")
 
 
+def test_a_prompt_that_got_no_answer_comes_back_into_the_line(
+    sse_server: SseServer, agent: Interactive
+) -> None:
+    """N43"""
+    sse_server.play('{"error": {"message": "no such model"}}', status=404)
+    sse_server.play(*text_chunks("Better."))
+    agent.type("fix it" + ENTER)
+    agent.wait_for("404.*no such model")
+    agent.wait_until(lambda: agent.line == "fix it", "the prompt in the line")
+    agent.type(" now" + ENTER)
+    agent.wait_for(r"Better\.")
+    assert [m["content"] for m in sse_server.requests[1].json["messages"][1:]] == ["fix it now"]
+
+
 def test_ctrl_c_twice_leaves(agent: Interactive) -> None:
     agent.type("half a line" + CTRL_C)
     agent.wait_for("Ctrl\\+C again leaves")

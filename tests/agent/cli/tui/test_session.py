@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from agent import Agent
+from agent.cli.tui.frame import Frame
 from agent.cli.tui.session import Session
+from agent.messages import UserMessage
 from agent.testing import ScriptedModel, error
 
 
@@ -81,5 +83,53 @@ def test_a_failed_run_returns_what_was_queued() -> None:
         session.send("go")
         session.agent.wait_for_idle()
         assert "401 no" in _printed(session)
+    finally:
+        session.close()
+
+
+def _frame_after_failure(session: Session) -> Frame:
+    session.agent.wait_for_idle()
+    frame = session.frame(80, 20)
+    assert frame is not None
+    return frame
+
+
+def test_a_prompt_that_got_no_answer_returns_and_leaves_the_conversation() -> None:
+    """N42 N43"""
+    session = _session("One.", error("400 prompt is too long"), "Two.")
+    try:
+        session.send("first")
+        session.agent.wait_for_idle()
+        session.send("much too long")
+        frame = _frame_after_failure(session)
+        assert frame.returned == ["much too long"]
+        assert "/clear" in frame.printed
+        assert [message.text for message in session.agent.state.messages] == ["first", "One."]
+        session.send("short")
+        session.agent.wait_for_idle()
+        assert session.last_answer() == "Two."
+    finally:
+        session.close()
+
+
+def test_a_prompt_with_half_an_answer_stays() -> None:
+    """N43"""
+    session = _session(["Half an", error("400 no")])
+    try:
+        session.send("go")
+        assert _frame_after_failure(session).returned == []
+        assert session.agent.state.messages[0].text == "go"
+    finally:
+        session.close()
+
+
+def test_the_output_of_a_shell_command_stays_when_the_prompt_after_it_fails() -> None:
+    """N43"""
+    session = _session(error("401 no"))
+    try:
+        session._add_silently(UserMessage("$ ls"))
+        session.send("go")
+        assert _frame_after_failure(session).returned == ["go"]
+        assert [message.text for message in session.agent.state.messages] == ["$ ls"]
     finally:
         session.close()
