@@ -353,4 +353,6 @@ atexit.register(kill_all, final=True)
 if hasattr(os, "register_at_fork"):
     # A forked child must not kill its parent's commands when it exits.
     os.register_at_fork(after_in_child=_live.clear)
+    # Nor wait at its exit for a command that a thread of the parent was starting.
+    os.register_at_fork(after_in_child=_starting.clear)
     os.register_at_fork(after_in_child=_watchdog.forget)

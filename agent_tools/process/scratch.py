@@ -1,7 +1,7 @@
 """Creates temporary folders that are deleted with this process, and deletes those of processes that are gone.
 
 All folders of a process lie in one base folder, which the process keeps locked (flock). A base folder that
-nobody locks belongs to a process that was killed: the next process that needs a folder deletes it.
+no process locks belongs to a process that was killed: the next process that needs a folder deletes it.
 systemd-tmpfiles leaves locked folders alone too.
 """
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import threading
 
@@ -44,7 +45,8 @@ exec 3<&0
         done
         pass=$((pass + 1))
     done
-} <&3 3<&- 2>/dev/null &
+} <&3 3<&- >/dev/null 2>/dev/null &
+echo $!
 """
 
 
@@ -59,6 +61,7 @@ class Watchdog:
         self._lock = threading.RLock()
         self._sessions: set[int] = set()
         self._pipe = -1
+        self._shell = 0  # process id
 
     def start(self) -> None:
         """Start the shell, unless it runs: before the first command, so that none lives unwatched."""
@@ -88,13 +91,18 @@ class Watchdog:
         if self._pipe >= 0:
             try:
                 os.write(self._pipe, f"{change} {session}\n".encode())
-            except OSError:  # the shell was killed, or it was stopped and the pipe is full
+            except BlockingIOError:  # the pipe is full: the shell was stopped, and still has it open
+                # Killed, because it would take the end of this pipe for the end of the process.
+                with contextlib.suppress(OSError):
+                    os.kill(self._shell, signal.SIGKILL)
+                self._restart()
+            except OSError:  # the shell was killed
                 self._restart()
 
     def _restart(self) -> None:
         self._close()
         with contextlib.suppress(OSError):
-            self._pipe = _start_shell()
+            self._pipe, self._shell = _start_shell()
             for session in self._sessions:
                 os.write(self._pipe, f"+ {session}\n".encode())
 
@@ -104,25 +112,28 @@ class Watchdog:
             self._pipe = -1
 
 
-def _start_shell() -> int:
-    """Start the watching shell; returns the write end of its pipe."""
+def _start_shell() -> tuple[int, int]:
+    """Start the watching shell; returns the write end of its pipe and its process id."""
     reading, writing = os.pipe()
     try:
         os.set_blocking(writing, False)
         started = subprocess.Popen(
             ["/bin/sh", "-c", _SCRIPT],
             stdin=reading,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
             start_new_session=True,
         )
         # It exits at once: the part that reads runs in the background.
-        started.wait()
-    except BaseException:
+        output, _ = started.communicate()
+        shell = int(output)
+    except BaseException as error:
         os.close(writing)
+        if isinstance(error, ValueError):
+            raise OSError("/bin/sh started no watching shell") from None
         raise
     finally:
         os.close(reading)
-    return writing
+    return writing, shell

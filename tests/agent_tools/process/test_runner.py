@@ -369,3 +369,18 @@ def test_a_forked_child_does_not_end_its_parents_commands() -> None:
     left = running("sleep 61.85")
     end(child)
     assert left
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_does_not_wait_for_what_its_parent_was_starting() -> None:
+    code = (
+        "import os, sys\n"
+        "from agent_tools.process import runner\n"
+        "runner._starting.add(object())\n"
+        "pid = os.fork()\n"
+        "if not pid: os._exit(len(runner._starting))\n"
+        "code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "runner._starting.clear()\n"
+        "sys.exit(code)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

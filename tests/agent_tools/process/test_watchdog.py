@@ -150,6 +150,28 @@ def test_a_watching_shell_that_was_killed_is_replaced() -> None:
 
 
 @needs_proc
+def test_replacing_a_shell_that_was_stopped_kills_no_command() -> None:
+    watchdog = Watchdog()
+    before = set(shells_of(os.getpid()))
+    watchdog.start()
+    (shell,) = set(shells_of(os.getpid())) - before
+    session = session_leader("sleep 72.9")
+    try:
+        watchdog.add(session.pid)
+        os.kill(shell, signal.SIGSTOP)
+        for number in range(20_000):  # more than the pipe holds; no process has such an id
+            watchdog.remove(2**40 + number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(shell, signal.SIGCONT)
+        assert becomes_true(lambda: shell not in shells())
+        assert running("sleep 72.9")
+        watchdog.forget()
+        assert becomes_true(lambda: not running("sleep 72.9"))
+    finally:
+        end_session(session)
+
+
+@needs_proc
 def test_the_watching_shell_ends_with_the_program_and_is_no_child_of_it() -> None:
     program = start("sleep 72.8")
     try:
