@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 
 from pydantic import Field
 
-from agent_tools.files.atomic_write import Writer, content_hash, make_parents, store
+from agent_tools.diff import generate_diff
+from agent_tools.files.atomic_write import (
+    Writer,
+    content_hash,
+    make_parents,
+    read_regular,
+    require_regular_file,
+    store,
+)
 from agent_tools.files.encoding import encode_argument
 from agent_tools.files.file_lock import lock_for
-from agent_tools.files.filesystem import filesystem_for
+from agent_tools.files.filesystem import Filesystem, filesystem_for
 from agent_tools.files.paths import path_use, require_path, resolve
 from agent_tools.files.protected import PROTECTED
 from agent_tools.tool import Arguments, CallContext, DisplayHint, Result, TitleArg, Tool, ToolFailure
+
+# A larger text, before or after, gets no diff: it costs time and memory in every place that keeps results.
+_MAX_DIFFED_BYTES = 256 * 1024
 
 
 class WriteArguments(Arguments):
@@ -57,10 +69,13 @@ def write_tool(
                 make_parents(path, filesystem)
             if context.cancel.is_set():
                 raise ToolFailure(f"write was aborted; {arguments.path} is unchanged")
+            old = _text_on_disk(path, filesystem) if existed and writer is None else None
             store(path, data, context, writer, filesystem)
         digest = content_hash(data)
         text = f"Wrote {len(data)} bytes to {arguments.path}"
-        details = {"hash": digest, "bytes": len(data), "created": not existed}
+        details: dict[str, object] = {"hash": digest, "bytes": len(data), "created": not existed}
+        if old is not None and len(data) <= _MAX_DIFFED_BYTES:
+            details["diff"] = generate_diff(old, data.decode("utf-8", "replace")).text
         return Result(text, details, {"hash": digest})
 
     return Tool(
@@ -71,3 +86,12 @@ def write_tool(
         display_hint=DisplayHint((TitleArg("path", "path"),)),
         paths=lambda arguments: (path_use(target(arguments), is_written=True),),
     )
+
+
+def _text_on_disk(path: str, filesystem: Filesystem) -> str | None:
+    """The text of the file that is to be replaced; None when it is large, no text or can't be read."""
+    with suppress(OSError, ValueError, ToolFailure):
+        if require_regular_file(path, filesystem).st_size <= _MAX_DIFFED_BYTES:
+            data = read_regular(path, filesystem, max_bytes=_MAX_DIFFED_BYTES)
+            return None if b"\0" in data else data.decode("utf-8")
+    return None

@@ -284,3 +284,29 @@ def test_a_new_file_goes_into_the_folder_of_decomposed_accents(tmp_path: Path) -
 
     assert (tmp_path / "U\u0308bung" / "neu.md").read_text() == "new"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_details_of_a_replaced_file_have_the_diff(write: Any) -> None:
+    """N36"""
+    write(path="f", content="one\ntwo\n")
+    assert write(path="f", content="one\n2\n").details["diff"].splitlines() == [" 1 one", "-2 two", "+2 2"]
+    assert write(path="f", content="one\n2\n").details["diff"] == ""
+
+
+@pytest.mark.parametrize(
+    "old", [None, b"\xff\xfe", b"a\0b", b"x" * 300_000], ids=["new", "no UTF-8", "binary", "large"]
+)
+def test_what_is_no_short_text_gets_no_diff(tmp_path: Path, write: Any, old: bytes | None) -> None:
+    """N36"""
+    if old is not None:
+        (tmp_path / "f").write_bytes(old)
+    result = write(path="f", content="new\n")
+    assert not result.is_error
+    assert "diff" not in result.details
+    assert (tmp_path / "f").read_text() == "new\n"
+
+
+def test_a_large_new_text_gets_no_diff(write: Any) -> None:
+    """N36"""
+    write(path="f", content="old\n")
+    assert "diff" not in write(path="f", content="x\n" * 200_000).details

@@ -49,6 +49,8 @@ class PlainRenderer:
         self._on_closed = on_closed
         self._cwd = cwd
         self._at_line_start = True
+        self._headers: dict[str, str] = {}  # the first lines of the running calls, by id
+        self._last_header = ""  # the id of the call whose header was the last thing written
         self.closed = False
         self.problem: BaseException | None = None
 
@@ -95,9 +97,15 @@ class PlainRenderer:
             case ToolExecutionStart() if not self._quiet:
                 self._end_line()
                 name = event.label or event.tool_name
-                self._line(f"[{name}] {title(event.arguments, event.display_hint, self._cwd)}".rstrip())
+                header = f"[{name}] {title(event.arguments, event.display_hint, self._cwd)}".rstrip()
+                self._line(header)
+                self._headers[event.tool_call_id] = header
+                self._last_header = event.tool_call_id
                 self._out.flush()
             case ToolExecutionEnd() if not self._quiet:
+                header = self._headers.pop(event.tool_call_id, "")
+                if header and self._last_header != event.tool_call_id:
+                    self._line(header)  # other calls were written meanwhile: their results are told apart
                 self._result(event.result, event.is_error, event.display_hint)
 
     def _result(self, result: ToolResult, is_error: bool, hint: ToolDisplayHint | None) -> None:
@@ -114,6 +122,7 @@ class PlainRenderer:
     def _write(self, text: str) -> None:
         text = clean(text)
         if text:
+            self._last_header = ""
             self._out.write(text)
             self._at_line_start = text.endswith("\n")
 

@@ -10,8 +10,10 @@ import pytest
 from agent import Agent, tool
 from agent.cli.display.plain import PlainRenderer
 from agent.errors import ToolError
+from agent.events import ToolExecutionEnd, ToolExecutionStart
 from agent.messages import ImageContent, TextContent
 from agent.testing import ScriptedModel, error, tool_call
+from agent.tools import ToolResult
 
 
 def _shown(*turns: Any, tools: Any = (), quiet: bool = False) -> tuple[list[str], list[str]]:
@@ -79,3 +81,21 @@ def test_a_closed_stream_is_reported_once_and_not_written_again() -> None:
         agent.prompt("b").wait()
     assert renderer.closed
     assert closed == [True]
+
+
+def test_each_result_of_parallel_calls_stands_under_its_own_call() -> None:
+    """N24"""
+    out = io.StringIO()
+    renderer = PlainRenderer(out, on_closed=lambda: None)
+    renderer(ToolExecutionStart("c1", "read", {"path": "a.py"}))
+    renderer(ToolExecutionStart("c2", "grep", {"pattern": "def"}))
+    renderer(ToolExecutionEnd("c1", "read", ToolResult([TextContent("of read")]), False))
+    renderer(ToolExecutionEnd("c2", "grep", ToolResult([TextContent("of grep")]), False))
+    assert out.getvalue().splitlines() == [
+        "[read] path=a.py",
+        "[grep] pattern=def",
+        "[read] path=a.py",
+        "  | of read",
+        "[grep] pattern=def",
+        "  | of grep",
+    ]

@@ -581,6 +581,16 @@ def test_ctrl_c_in_a_printed_run_on_a_terminal_leaves_a_whole_screen(
     assert any("aborting; Ctrl-C again ends at once" in line for line in lines)
 
 
+def test_writing_over_a_file_shows_what_changed(sse_server: SseServer, tmp_path: Path) -> None:
+    """N36"""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    sse_server.play(*call_chunks("write", {"path": "a.txt", "content": "one\n2\n"}))
+    sse_server.play(*text_chunks("Done."))
+    agent = Interactive(sse_server.url, tmp_path, "-p", "go")
+    assert agent.wait_exit() == 0
+    assert re.search(r"write a\.txt\n +1 one\n +-2 two\n +\+2 2\n", agent.text), agent.text
+
+
 def test_an_error_of_a_printed_run_is_shown_once(sse_server: SseServer, tmp_path: Path) -> None:
     sse_server.play('{"error": {"message": "no such model"}}', status=404)
     agent = Interactive(sse_server.url, tmp_path, "-p", "go")
