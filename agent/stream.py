@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from agent.cancel import CancelToken
 from agent.messages import (
@@ -33,6 +33,8 @@ from agent.models import Model
 from agent.partial_json import checked_depth, parse_arguments, parse_partial_object
 from agent.retry import RetryPolicy
 from agent.usage import ZERO_USAGE, Usage, priced
+
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -294,6 +296,38 @@ _JSON_FIELDS = (
 )
 
 
+class EventLog(list[StreamEvent]):
+    """The events of a response as they arrive; only ever appended to.
+
+    It keeps what the latest view has read, so that reading each view in turn handles every event once. A
+    reader takes the fold out while it uses it, so readers on several threads need no lock: the second one
+    begins a fold of its own.
+    """
+
+    __slots__ = ("_folds",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folds: list[_Fold] = []
+
+    def take_fold(self, length: int) -> _Fold:
+        """A fold of the first `length` events, which no other reader uses."""
+        try:
+            fold = self._folds.pop()
+        except IndexError:
+            fold = _Fold()
+        if fold.length > length:  # an earlier view is read again
+            self.give_back(fold)
+            fold = _Fold()
+        fold.extend(self, length)
+        return fold
+
+    def give_back(self, fold: _Fold) -> None:
+        """Leave the fold to the next reader, unless another reader left one already."""
+        if not self._folds:
+            self._folds.append(fold)
+
+
 class PartialMessage:
     """An assistant message as far as it had come when this view was made.
 
@@ -314,18 +348,32 @@ class PartialMessage:
     def content(self) -> tuple[AssistantBlock, ...]:
         """The blocks so far; arguments of an unfinished call hold what is certain."""
         if self._content is None:
-            self._content = tuple(block.partial() for block in _fold(self._log, self._length))
+            self._content = self._read(lambda blocks: tuple(block.partial() for block in blocks))
         return self._content
 
     @property
     def text(self) -> str:
         """The text so far."""
+        if self._content is None and isinstance(self._log, EventLog):
+            return self._read(lambda blocks: _joined(blocks, "text"))
         return "".join(block.text for block in self.content if isinstance(block, TextContent))
 
     @property
     def thinking(self) -> str:
         """The thinking so far."""
+        if self._content is None and isinstance(self._log, EventLog):
+            return self._read(lambda blocks: _joined(blocks, "thinking"))
         return "".join(block.thinking for block in self.content if isinstance(block, ThinkingContent))
+
+    def _read(self, read: Callable[[list[_Block]], _T]) -> _T:
+        """The result of `read` for the blocks of this view."""
+        if not isinstance(self._log, EventLog):
+            return read(_fold(self._log, self._length))
+        fold = self._log.take_fold(self._length)
+        try:
+            return read(fold.blocks)
+        finally:
+            self._log.give_back(fold)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -343,6 +391,11 @@ class PartialMessage:
 
     def __repr__(self) -> str:
         return f"<PartialMessage of {self._length} events>"
+
+
+def _joined(blocks: list[_Block], kind: str) -> str:
+    """The text of all blocks of a kind; nothing is parsed for it."""
+    return "".join(block.joined() for block in blocks if block.kind == kind)
 
 
 @dataclass(slots=True)
@@ -451,12 +504,18 @@ class _Block:
         """True for the start of this very call once more, while it is open."""
         return self.kind == "toolcall" and not self.closed and self.id == start.id != ""
 
+    def joined(self) -> str:
+        """The text of the deltas; joined text replaces them, so that none is joined one by one again."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
     def partial(self) -> AssistantBlock:
         """The block for a view."""
         if self.kind == "toolcall":
             arguments = self.arguments
             if not isinstance(arguments, dict):
-                arguments = parse_partial_object("".join(self.parts))
+                arguments = parse_partial_object(self.joined())
             return ToolCall(self.id, self.name, arguments, self.signature)
         return self._plain()
 
@@ -473,7 +532,7 @@ class _Block:
     def _plain(self) -> AssistantBlock:
         if self.server is not None:
             return self.server
-        text = "".join(self.parts)
+        text = self.joined()
         if self.kind == "text":
             return TextContent(text, self.signature, self.citations)
         return ThinkingContent(text, self.signature, self.redacted)
@@ -488,49 +547,63 @@ class _Block:
         return ToolCall(self.id, self.name, arguments, self.signature), problem
 
 
-def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
+class _Fold:
     """The blocks of the first `length` events of a log, in the order in which they were opened."""
-    blocks: list[_Block] = []
-    by_index: dict[int, _Block] = {}
 
-    def block_of(index: int, kind: str, fresh: bool = False, ending: bool = False) -> _Block:
-        block = by_index.get(index)
+    __slots__ = ("_by_index", "blocks", "length")
+
+    def __init__(self) -> None:
+        self.blocks: list[_Block] = []
+        self.length = 0
+        self._by_index: dict[int, _Block] = {}
+
+    def extend(self, log: list[StreamEvent], length: int) -> None:
+        """Handle the events up to `length`."""
+        for position in range(self.length, length):
+            event = log[position]
+            match event:
+                case TextDelta():
+                    self._block(event.index, "text").parts.append(event.delta)
+                case ToolCallDelta():
+                    self._block(event.index, "toolcall").parts.append(event.delta)
+                case ThinkingDelta():
+                    self._block(event.index, "thinking").parts.append(event.delta)
+                case TextStart():
+                    self._block(event.index, "text", fresh=True)
+                case ThinkingStart():
+                    self._block(event.index, "thinking", fresh=True)
+                case ToolCallStart():
+                    open_call = self._by_index.get(event.index)
+                    if open_call is None or not open_call.is_same_call(event):
+                        block = self._block(event.index, "toolcall", fresh=True)
+                        block.id, block.name = event.id, event.name
+                case TextEnd():
+                    block = self._block(event.index, "text", ending=True)
+                    block.end(event.signature)
+                    block.citations = tuple(event.citations) or block.citations
+                case ThinkingEnd():
+                    block = self._block(event.index, "thinking", ending=True)
+                    block.end(event.signature)
+                    block.redacted = block.redacted or event.redacted
+                case ToolCallEnd():
+                    block = self._block(event.index, "toolcall", ending=True)
+                    block.end(event.signature)
+                    if event.arguments is not None:
+                        block.arguments = event.arguments
+                case ServerBlock():
+                    self._block(event.index, "server", fresh=True).server = event.block
+        self.length = max(self.length, length)
+
+    def _block(self, index: int, kind: str, fresh: bool = False, ending: bool = False) -> _Block:
+        block = self._by_index.get(index)
         if block is None or fresh or block.kind != kind or (block.closed and not ending):
-            block = by_index[index] = _Block(kind)
-            blocks.append(block)
+            block = self._by_index[index] = _Block(kind)
+            self.blocks.append(block)
         return block
 
-    for position in range(length):
-        event = log[position]
-        match event:
-            case TextDelta():
-                block_of(event.index, "text").parts.append(event.delta)
-            case ToolCallDelta():
-                block_of(event.index, "toolcall").parts.append(event.delta)
-            case ThinkingDelta():
-                block_of(event.index, "thinking").parts.append(event.delta)
-            case TextStart():
-                block_of(event.index, "text", fresh=True)
-            case ThinkingStart():
-                block_of(event.index, "thinking", fresh=True)
-            case ToolCallStart():
-                open_call = by_index.get(event.index)
-                if open_call is None or not open_call.is_same_call(event):
-                    block = block_of(event.index, "toolcall", fresh=True)
-                    block.id, block.name = event.id, event.name
-            case TextEnd():
-                block = block_of(event.index, "text", ending=True)
-                block.end(event.signature)
-                block.citations = tuple(event.citations) or block.citations
-            case ThinkingEnd():
-                block = block_of(event.index, "thinking", ending=True)
-                block.end(event.signature)
-                block.redacted = block.redacted or event.redacted
-            case ToolCallEnd():
-                block = block_of(event.index, "toolcall", ending=True)
-                block.end(event.signature)
-                if event.arguments is not None:
-                    block.arguments = event.arguments
-            case ServerBlock():
-                block_of(event.index, "server", fresh=True).server = event.block
-    return blocks
+
+def _fold(log: list[StreamEvent], length: int) -> list[_Block]:
+    """The blocks of the first `length` events of a log."""
+    fold = _Fold()
+    fold.extend(log, length)
+    return fold.blocks

@@ -23,6 +23,7 @@ from agent.retry import ABORTED_TEXT
 from agent.stream import (
     STREAM_EVENTS,
     AgentContext,
+    EventLog,
     PartialMessage,
     StreamDone,
     StreamError,
@@ -152,7 +153,7 @@ class ModelCaller:
             end = StreamError(error_text(error))
             message = build_message([], end, self.model, timestamp).message
             return Answer(with_error_text(message), recorded=False, cause=detached(error))
-        log: list[StreamEvent] = []
+        log = EventLog()
         events = self._open(context, options)
         try:
             end_event = self._consume(events, log)

@@ -8,6 +8,8 @@ import inspect
 import itertools
 import json
 import pickle
+import random
+import threading
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from agent.messages import (
 from agent.models import Model
 from agent.stream import (
     STREAM_EVENTS,
+    EventLog,
     PartialMessage,
     ServerBlock,
     StreamDone,
@@ -536,3 +539,73 @@ def test_the_message_says_what_the_last_view_showed(
     ]
     assert len(kept) == len(message.content)
     assert all(0 <= position < len(message.tool_calls) for position in result.argument_errors)
+
+
+# -- views of a growing log --------------------------------------------------------------------------------
+
+
+class CountingDelta(TextDelta):
+    """A delta that counts how often it is handled."""
+
+    handled = 0
+
+    @property
+    def delta(self) -> str:  # type: ignore[override]
+        CountingDelta.handled += 1
+        return "ab"
+
+    @delta.setter
+    def delta(self, value: str) -> None:
+        pass
+
+
+def test_reading_the_text_at_every_delta_handles_each_delta_once() -> None:
+    log = EventLog()
+    CountingDelta.handled = 0
+    for count in range(1, 4001):
+        log.append(CountingDelta(0, ""))
+        assert len(PartialMessage(log, count).text) == 2 * count
+    assert CountingDelta.handled == 4000
+
+
+def test_views_read_in_any_order_and_twice_are_those_of_the_events_alone() -> None:
+    events: list[StreamEvent] = [
+        ThinkingDelta(0, "hm"),
+        ThinkingEnd(0, "sig"),
+        TextStart(1),
+        TextDelta(1, "a"),
+        ToolCallStart(2, "c1", "find"),
+        ToolCallDelta(2, '{"x": [1,'),
+        TextDelta(1, "b"),
+        ToolCallDelta(2, " 2]}"),
+        ToolCallEnd(2),
+        TextEnd(1),
+        TextDelta(1, "new block"),
+    ]
+    for seed in range(50):
+        log = EventLog()
+        views: list[PartialMessage] = []
+        rng = random.Random(seed)
+        for event in events:
+            log.append(event)
+            views.append(PartialMessage(log, len(log)))
+            for seen in rng.sample(views, rng.randint(0, len(views))):
+                alone = PartialMessage(events[: views.index(seen) + 1], views.index(seen) + 1)
+                assert (seen.text, seen.thinking) == (alone.text, alone.thinking)
+                assert seen.content == alone.content
+
+
+def test_views_may_be_read_by_several_threads_at_once() -> None:
+    log = EventLog()
+    log.extend(TextDelta(0, "x") for _ in range(500))
+    wrong: list[int] = []
+
+    def read() -> None:
+        wrong.extend(n for n in range(1, 501) if PartialMessage(log, n).text != "x" * n)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
