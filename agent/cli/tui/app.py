@@ -293,6 +293,16 @@ class InteractiveApp:
         self._hint = "Ctrl+C again leaves"
         self._loop.call_later(_LEAVE_SECONDS, self._clear_hint)
 
+    def end_of_input(self) -> None:
+        """Ctrl+D on an empty line: leave; while the agent works, only after a second one."""
+        now = self._loop.time()
+        if not self.is_busy or now < self._leaving_until:
+            self.leave()
+            return
+        self._leaving_until = now + _LEAVE_SECONDS
+        self._hint = "still working: Ctrl+D again stops it and leaves"
+        self._loop.call_later(_LEAVE_SECONDS, self._clear_hint)
+
     def _clear_hint(self) -> None:
         self._hint = ""
         self.app.invalidate()

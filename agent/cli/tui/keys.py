@@ -37,8 +37,8 @@ class KeyActions(Protocol):
     def interrupt(self) -> None:
         """Ctrl+C: abort, empty the line or leave."""
 
-    def leave(self) -> None:
-        """Ctrl+D: end the program."""
+    def end_of_input(self) -> None:
+        """Ctrl+D on an empty line: end the program, or ask for a second one."""
 
     def take_back(self) -> None:
         """Return the last queued message to the line."""
@@ -90,7 +90,7 @@ def key_bindings(actions: KeyActions) -> KeyBindings:
 
     @keys.add("c-d", filter=is_empty)
     def _(event: KeyPressEvent) -> None:
-        actions.leave()
+        actions.end_of_input()
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:

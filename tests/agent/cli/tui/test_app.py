@@ -453,6 +453,17 @@ def test_a_prompt_that_got_no_answer_comes_back_into_the_line(
     assert [m["content"] for m in sse_server.requests[1].json["messages"][1:]] == ["fix it now"]
 
 
+def test_ctrl_d_while_it_works_leaves_only_the_second_time(sse_server: SseServer, agent: Interactive) -> None:
+    """N45"""
+    sse_server.play(chunk({"content": "Half an answer"}), hang())
+    agent.type("go" + ENTER)
+    agent.wait_for("answering")
+    agent.type(CTRL_D)
+    agent.wait_for("still working: Ctrl\\+D again")
+    agent.type(CTRL_D)
+    assert agent.wait_exit() == 0
+
+
 def test_ctrl_c_twice_leaves(agent: Interactive) -> None:
     agent.type("half a line" + CTRL_C)
     agent.wait_for("Ctrl\\+C again leaves")

@@ -40,8 +40,8 @@ class _Actions:
     def interrupt(self) -> None:
         self.calls.append("interrupt")
 
-    def leave(self) -> None:
-        self.calls.append("leave")
+    def end_of_input(self) -> None:
+        self.calls.append("end_of_input")
 
     def take_back(self) -> None:
         self.calls.append("take_back")
@@ -88,7 +88,7 @@ def _press(actions: _Actions, source: PipeInput, text: str) -> list[str]:
         ("hi\r", ["submit 'hi'"]),
         ("\n", ["newline"]),
         ("\x03", ["interrupt"]),
-        ("\x04", ["leave"]),
+        ("\x04", ["end_of_input"]),
         ("\x1b[Z", ["next_thinking_level"]),
         ("\x1b[1;3A", ["take_back"]),
         ("\x1b[200~pasted\x1b[201~", ["paste 'pasted'"]),
