@@ -27,6 +27,7 @@ How a wire format uses it:
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import re
@@ -212,7 +213,7 @@ class SseResponse:
         try:
             request = httpx.Request(
                 "POST",
-                self._url,
+                _parsed(self._url),
                 headers=headers,
                 content=self._body,
                 extensions={"timeout": timeout, "cancel": self._options.cancel},
@@ -400,6 +401,10 @@ def _whole_body(chunks: Iterator[bytes]) -> Iterator[str]:
         if len(body) > _JSON_BODY_BYTES:
             raise EventTooLargeError("the server sent too large a body")
     yield body.decode("utf-8", "replace")
+
+
+# The same few URLs are used for every request.
+_parsed = functools.lru_cache(64)(httpx.URL)
 
 
 def _chunks(response: httpx.Response) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal as L
 from typing import get_args
 from urllib.parse import urlsplit
@@ -64,7 +65,8 @@ def compat_for(model: Model) -> Compat:
 
     Raises ConfigurationError for an unknown flag, naming similar ones, and for a wrong value.
     """
-    return with_overrides(_detected(model), model.compat, "openai-completions", _CHOICES)
+    detected = _detected(model.provider, base_url(model), model.id, model.reasoning)
+    return with_overrides(detected, model.compat, "openai-completions", _CHOICES)
 
 
 # By server its provider ids and parts of its host names.
@@ -92,11 +94,12 @@ _DEEPSEEK_EFFORTS = {
 _ANY_EFFORT_IS_DEFAULT = dict.fromkeys(("minimal", "low", "medium", "high", "xhigh", "max"), "default")
 
 
-def _detected(model: Model) -> Compat:
+@lru_cache(64)  # asked for each request
+def _detected(provider: str, url: str, model_id: str, reasoning: bool) -> Compat:
     def at(names: tuple[str, ...]) -> bool:
-        return model.provider in names or any("." in name and name in host for name in names)
+        return provider in names or any("." in name and name in host for name in names)
 
-    host = (urlsplit(base_url(model)).hostname or "").lower()
+    host = (urlsplit(url).hostname or "").lower()
     # The provider's name decides; the host of a provider called `openai` may be a proxy.
     standard = at((*_OPENAI, *_AZURE))
     thinking: ThinkingFormat = "openai"
@@ -107,17 +110,17 @@ def _detected(model: Model) -> Compat:
         thinking, efforts = "deepseek", _DEEPSEEK_EFFORTS
     elif at(_OPENROUTER):
         thinking = "openrouter"
-    elif at(("groq", "api.groq.com")) and model.id == "qwen/qwen3-32b":
+    elif at(("groq", "api.groq.com")) and model_id == "qwen/qwen3-32b":
         efforts = _ANY_EFFORT_IS_DEFAULT
     # Servers that accept, or once accepted, the older name only.
     old_limit = at((*_CHUTES, *_MOONSHOT, *_CLOUDFLARE_GATEWAY, *_DEEPSEEK, *_MISTRAL, "ollama"))
-    claude = at(_OPENROUTER) and model.id.startswith("anthropic/")
+    claude = at(_OPENROUTER) and model_id.startswith("anthropic/")
     return Compat(
         supports_store=standard,
         supports_developer_role=standard,
         supports_reasoning_effort=not at((*_XAI, *_ZAI, *_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
         supports_strict_mode=not at((*_MOONSHOT, *_CLOUDFLARE_GATEWAY)),
-        supports_json_schema=standard and openai_supports_schemas(model.id),
+        supports_json_schema=standard and openai_supports_schemas(model_id),
         supports_json_schema_with_tools=standard,
         supports_prompt_cache_key=at(_OPENAI),
         supports_long_cache_retention=not at(_CLOUDFLARE),
@@ -128,11 +131,11 @@ def _detected(model: Model) -> Compat:
         requires_tool_result_name=at(_MISTRAL),
         requires_assistant_after_tool_result=at(_MISTRAL),
         requires_thinking_as_text=at(_MISTRAL),
-        requires_reasoning_content_on_assistant_messages=True if at(_DEEPSEEK) and model.reasoning else None,
+        requires_reasoning_content_on_assistant_messages=True if at(_DEEPSEEK) and reasoning else None,
         requires_mistral_tool_ids=at(_MISTRAL),
         # Claude behind a proxy requires `tools`, even an empty list, when the history has calls; OpenAI,
         # DeepSeek, Qwen and vLLM answer 400 to an empty list.
-        requires_tools_with_tool_history=at(("litellm",)) or "claude" in model.id.lower(),
+        requires_tools_with_tool_history=at(("litellm",)) or "claude" in model_id.lower(),
         strip_additional_properties=at(_POE),
     )
 
