@@ -45,7 +45,7 @@ COLUMNS: dict[str, Callable[[Costs, str], float]] = {
     "turn": lambda costs, client: costs.middle(client, "tools-50") / 50,
     "200 kB of arguments": lambda costs, client: costs.middle(client, "bigargs-200k"),
     "100 agents, 10 turns each (wall)": lambda costs, client: costs.middle(client, "agents", "wall"),
-    "import (wall)": lambda costs, client: costs.middle(client, "import", "wall"),
+    "import for a first request (wall)": lambda costs, client: costs.middle(client, "import", "wall"),
 }
 
 

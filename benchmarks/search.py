@@ -53,7 +53,7 @@ def main() -> int:
         print("ripgrep (rg) is not on PATH: there is nothing to measure against")
         return 2
     if len(sys.argv) > 1:
-        return report(program, Path(sys.argv[1]))
+        return report(program, Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory(prefix="search-bench-") as folder:
         tree = Path(folder) / "tree"
         print("making the tree ...", flush=True)
@@ -97,9 +97,12 @@ def search_line(
         before = os.environ["PATH"]
         os.environ["PATH"] = path
         try:
-            return tool.execute(arguments).text
+            result = tool.execute(arguments)
         finally:
             os.environ["PATH"] = before
+        if result.is_error:  # else two errors would be compared, and found to be fast
+            raise SystemExit(f"grep failed for {pattern!r}: {result.text}")
+        return result.text
 
     here, nowhere = str(Path(program).parent), os.devnull
     if with_path(here) != with_path(nowhere):
