@@ -35,7 +35,7 @@ Exit code: 0 done, 1 failed or stopped at the turn limit, 2 misuse, 130 interrup
 """
 
 
-ApprovalMode = Literal["ask", "auto", "deny"]
+ApprovalMode = Literal["ask", "edits", "auto", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +224,9 @@ def run_parser() -> _Parser:
     parser.add_argument("--cwd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument(
         "--approve",
-        choices=("ask", "auto", "deny"),
-        help="for calls that no rule covers: ask before anything that changes something, run them (the "
-        "default), or deny them; docs/approvals.md describes rules",
+        choices=("ask", "edits", "auto", "deny"),
+        help="for calls that no rule covers: ask before anything that changes something, ask but for edits "
+        "in the folder, run them (the default), or deny them; docs/approvals.md describes rules",
     )
     parser.add_argument(
         "--sandbox",

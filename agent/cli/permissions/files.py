@@ -20,8 +20,8 @@ from agent.cli.setup.config_folder import config_folder
 from agent.cli.setup.toml_file import read_toml
 from agent.errors import ConfigurationError
 
-Mode = Literal["auto", "ask", "deny"]
-MODES: tuple[Mode, ...] = ("auto", "ask", "deny")  # from the most permissive on
+Mode = Literal["auto", "edits", "ask", "deny"]
+MODES: tuple[Mode, ...] = ("auto", "edits", "ask", "deny")  # from the most permissive on
 
 PROJECT_FILE = ".steady-agent.toml"
 USER_FILE = "config.toml"

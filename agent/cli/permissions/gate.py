@@ -24,6 +24,7 @@ from agent.hook_types import ToolCallInfo, ToolDecision
 
 # Read-only tools: inside the working folder they run without a question.
 _READ_ONLY = frozenset(("read", "grep", "find", "ls", "editdiff"))
+_EDITS = frozenset(("write", "edit"))
 NO_RULE = "no rule allows it"
 _SEARCHES = frozenset(("grep", "find", "ls"))
 _ALWAYS_ALLOWED = frozenset(("plan",))
@@ -161,6 +162,8 @@ class Permissions:
             return judgement
         if self.mode == "auto" or _is_harmless(call):
             return Judgement("allow")
+        if self.mode == "edits" and _is_edit_in_folder(call):
+            return Judgement("allow")
         return Judgement("ask", NO_RULE)
 
     @property
@@ -221,6 +224,15 @@ def _is_harmless(call: Call) -> bool:
     if call.tool in _ALWAYS_ALLOWED:
         return True
     return call.tool in _READ_ONLY and all(call.is_inside(use.real) for use in call.uses)
+
+
+def _is_edit_in_folder(call: Call) -> bool:
+    """True for a change in the working folder, except in `.git`, whose hooks and settings run commands."""
+    return (
+        call.tool in _EDITS
+        and bool(call.uses)
+        and all(call.is_inside(use.real) and ".git" not in use.real.lower().split("/") for use in call.uses)
+    )
 
 
 @dataclass(frozen=True, slots=True)

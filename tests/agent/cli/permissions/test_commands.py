@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.permissions.files import Mode, Settings
+from agent.cli.permissions.files import MODES, Mode, Settings
 from agent.cli.permissions.gate import NO, Answer, Permissions, Question
 from agent.cli.permissions.rules import parse_rule
 from agent.cli.permissions.shell_lexer import parse_script, without_markers
@@ -54,7 +54,7 @@ def _read_corpus() -> list[Case]:
 CASES = _read_corpus()
 
 
-def _verdict(case: Case, folder: Path) -> str:
+def _verdict(case: Case, folder: Path, mode: Mode | None = None) -> str:
     asked: list[Question] = []
 
     def ask(question: Question) -> Answer:
@@ -65,7 +65,7 @@ def _verdict(case: Case, folder: Path) -> str:
         parse_rule(verdict, text, base=str(folder), is_project=False, source="test")  # type: ignore[arg-type]
         for verdict, text in case.rules
     )
-    permissions = Permissions(Settings(rules, case.mode), str(folder), {}, ask=ask)
+    permissions = Permissions(Settings(rules, mode or case.mode), str(folder), {}, ask=ask)
     decision = permissions.before_tool(ToolCallInfo("c", "bash", {"command": case.command}))
     return "ask" if asked else "allow" if decision is None else "deny"
 
@@ -84,6 +84,20 @@ def test_the_corpus_has_hundreds_of_commands() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.section}: {case.command}")
 def test_each_command_gets_its_verdict(case: Case, folder: Path) -> None:
     assert _verdict(case, folder) == case.verdict
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_corpus_holds_in_every_mode(mode: Mode, folder: Path) -> None:
+    for case in CASES:
+        expected = {case.verdict}
+        if mode == "deny" and case.verdict == "ask":
+            expected = {"deny"}  # it asks nothing
+        elif mode != case.mode and "auto" in (mode, case.mode):  # differs only where no rule applies
+            if mode == "auto" and case.verdict == "ask":
+                expected = {"ask", "allow"}
+            elif mode != "auto" and case.verdict == "allow":
+                expected = {"allow", "deny" if mode == "deny" else "ask"}
+        assert _verdict(case, folder, mode) in expected, case
 
 
 # Reports each command that bash does not find with its words, so that nothing runs.

@@ -129,7 +129,7 @@ def test_a_file_at_the_top_of_the_repository_applies_in_its_folders(project: Pro
         ('[permissions]\ndeny = "bash"', "list of texts"),
         ("[permissions]\ndeny = [1]", "list of texts"),
         ('[permissions]\ndeny = ["bash("]', "is not a rule"),
-        ('[permissions]\napprove = "yes"', "auto, ask, deny"),
+        ('[permissions]\napprove = "yes"', "auto, edits, ask, deny"),
     ],
 )
 def test_an_invalid_file_is_an_error(project: Project, text: str, expected: str) -> None:
@@ -158,6 +158,19 @@ def test_mode_ask_allows_reading_in_the_project_and_asks_for_the_rest(project: P
         ("bash", {"command": "ls"}),
     ):
         assert "--approve" in (_refusal(permissions, tool, **more) or "")
+
+
+def test_mode_edits_allows_only_edits_in_the_folder(project: Project) -> None:
+    outside = project.folder.parent / "other"
+    outside.mkdir()
+    (project.folder / "link").symlink_to(outside)
+    permissions = project.permissions(mode="edits")
+    assert _refusal(permissions, "write", path="src/a.py", content="x") is None
+    assert _refusal(permissions, "edit", path="a.py", old_text="a", new_text="b") is None
+    for path in ("../other/a", "link/a", ".git/hooks/pre-commit", ".steady-agent.toml", str(outside / "a")):
+        assert _refusal(permissions, "write", path=path, content="x"), path
+    assert _refusal(permissions, "write", content="x")
+    assert _refusal(permissions, "bash", command="touch a")
 
 
 def test_mode_deny_asks_nothing_and_applies_allow_rules(project: Project) -> None:
