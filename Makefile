@@ -12,7 +12,7 @@ ARGS ?=
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## watch an agent repair a broken project: no key, no network
+demo: $(VENV)/.installed ## watch an agent repair a broken project; no key needed
 	@$(VENV)/bin/agent demo $(ARGS)
 
 test: $(VENV)/.installed-dev ## run the tests (ARGS="-k name" goes to pytest, COVERAGE=1 reports what they cover)

@@ -218,7 +218,7 @@ class Agent:
 
         # Reentrant: a signal handler may abort, or the collector close a lost iterator, while it is held.
         self._lock = threading.RLock()
-        self._tools_lock = threading.RLock()  # a change may make another
+        self._tools_lock = threading.RLock()  # reentrant: a change may make another change
         kept = transcript or Transcript()
         self._history = History(start.messages or kept.messages, self._lock)
         self._state = RunState(self._lock, self._history, kept.usage)

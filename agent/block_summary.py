@@ -25,7 +25,7 @@ class BlockSummary:
 
 
 def summarize_blocks(content: Iterable[Any] | None) -> list[BlockSummary]:
-    """One summary per block, in order; what is no block is left out."""
+    """One summary per block, in order; other values are left out."""
     return [summary for block in content or () if (summary := _summary(block)) is not None]
 
 

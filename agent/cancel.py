@@ -51,7 +51,7 @@ class Latch:
                 release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds, None for ever; True when it is set.
+        """Wait up to `timeout` seconds, None: without a limit; True when it is set.
 
         On the main thread signal handlers run meanwhile.
         """
@@ -105,7 +105,7 @@ class CancelToken:
         return self._latch.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds, None for ever; True when cancelled."""
+        """Wait up to `timeout` seconds, None: without a limit; True when cancelled."""
         return self._latch.wait(timeout)
 
     def cancel(self, reason: str = "cancelled") -> bool:

@@ -4,7 +4,7 @@
     loop = AgentLoop(llm, ToolExecutor([add]))
     print(stream_chat(loop, [UserMessage("2 + 3?")], on_delta=print))
 
-No worker, no queues, no retries of its own: everything happens on the calling thread, but the tools.
+No worker, no queues, no retries of its own: everything except the tools happens on the calling thread.
 `Agent` does all of this and more; this module is for applications with a conversation, limits and a screen
 of their own.
 """
@@ -373,7 +373,7 @@ _TOOLS_PROMPT = (
 def build_system_message(
     tools: Iterable[Any], sys_prompt: str = "", tools_prompt: str = ""
 ) -> tuple[str, list[JsonObject]]:
-    """The system prompt for these tools, and their definitions; an empty prompt stands for one of ours."""
+    """The system prompt for these tools, and their definitions; an empty prompt means the default."""
     definitions = [
         _definition(item.name, item.description, item.parameters) for item in (_as_tool(t) for t in tools)
     ]

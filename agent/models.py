@@ -154,12 +154,17 @@ def _unknown(name: str) -> UnknownModelError:
     from difflib import get_close_matches
 
     listed = list(known_models())
-    near = get_close_matches(name, listed, n=3, cutoff=0.4)
+    provider, slash, _ = name.partition("/")
+    if provider and slash and provider not in PROVIDERS:
+        problem, cutoff = f"unknown provider {provider!r} of model {name!r}.", 0.8
+    else:
+        problem, cutoff = f"unknown model {name!r}: a name is 'provider/id'.", 0.4
+    near = get_close_matches(name, listed, n=3, cutoff=cutoff)
     if not near:
         near = [full for full in listed if full.partition("/")[2] == name][:3]
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known providers: {', '.join(PROVIDERS)}."
     return UnknownModelError(
-        f"unknown model {name!r}: a name is 'provider/id'. {hint} "
+        f"{problem} {hint} "
         "A model that is not listed can be described with Model(id, api, provider, base_url=...), or on the "
         "command line with --model local/ID --base-url URL."
     )

@@ -29,6 +29,6 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 def without_keys(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the secrets and without whatever else looks like a key.
 
-    For texts of an application, whose keys are not known: rather a word too many is taken out.
+    For texts of an application, whose keys are not known: in doubt, a word is replaced.
     """
     return _KEY_LIKE.sub("***", redacted(text, secrets))

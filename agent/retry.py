@@ -6,7 +6,7 @@ stored message, another layer or another provider hands on. Our transport theref
 that these patterns recognise them (`connection reset by peer: ...`, `i/o timeout: ...`).
 
 Order of judgement: quota, rate limit, context overflow, then the rest. A quota that is used up comes back
-as a 429 like any rate limit but no wait of ours cures it; a 429 may quote the context length without being
+as a 429 like any rate limit but no wait helps; a 429 may quote the context length without being
 an overflow; an overflow may hide under a 400, a 401 or a 413.
 """
 

@@ -31,7 +31,7 @@ DEFAULT_TIMEOUT = 120.0
 # Seconds between updates and bytes of each: a display shows a few lines, ten times a second at most.
 UPDATE_INTERVAL = 0.1
 UPDATE_BYTES = 4096
-# Linux accepts 128 KiB per argument; when a shorter command is too long, the environment is at fault.
+# Linux accepts 128 KiB per argument; when a shorter command is too long, the environment is the cause.
 _LONG_COMMAND = 100_000
 
 

@@ -209,9 +209,7 @@ class _Search:
         if not self._arguments.literal and r"\|" in source:
             hints.append(r"\| is a bar; alternatives are written a|b")
         if self._walk.ignored:
-            hints.append(
-                "ignored files (.gitignore) were skipped: name one as path to search it all the same"
-            )
+            hints.append("ignored files (.gitignore) were skipped: name one as path to search it")
         if self._walk.excluded_files or self._walk.excluded_folders:
             hints.append(excluded_text(self._walk.excluded_files, self._walk.excluded_folders))
         unreadable = [*self._walk.unreadable, *budget.unreadable]

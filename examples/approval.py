@@ -36,6 +36,7 @@ def ask(call):
     try:
         answer = input(f"Run {call.name}({arguments})? [y/N] ")
     except EOFError:  # standard input has ended
+        print()
         answer = "n"
     if answer.strip().lower() == "y":
         return ToolDecision.allow()
@@ -45,7 +46,7 @@ def ask(call):
 model = ScriptedModel(
     [tool_call("look")],
     [tool_call("delete", {"name": "a.txt"}), tool_call("delete", {"name": "b.txt"})],
-    "I deleted what you let me delete.",
+    "Done: only what you allowed is deleted.",
 )
 
 with Agent(model.model, stream_fn=model.stream, tools=[look, delete], hooks=Hooks(before_tool=ask)) as agent:

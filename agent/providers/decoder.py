@@ -98,7 +98,7 @@ class Decoder(ABC):
 
     `cost` is the model's price, `names` maps tool names on the wire to the tools' own. `expect_end(seconds)`
     is called when a stop reason has come and only the end mark should be missing: the rest may take that
-    long. `expect_end(None)` is called when content came all the same: the normal timeout applies again.
+    long. `expect_end(None)` is called when content came after it: the normal timeout applies again.
     """
 
     ended_early: ClassVar[str]

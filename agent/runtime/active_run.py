@@ -90,7 +90,7 @@ class ActiveRun:
         context = self._job.context
         try:
             context.run(self._run_loop)
-        except BaseException as error:  # a fault of ours: the run must end all the same
+        except BaseException as error:  # a bug in this package: the run must end anyway
             logger.exception("the agent loop failed")
             if not self._job.is_finishing:
                 context.run(self._emit_crash, f"internal error: {typed_error_text(error)}")

@@ -14,7 +14,7 @@ def run_coroutine(work: Coroutine[Any, Any, Any], cancel: Any) -> Any:
     """The result of the coroutine, run on an event loop of its own.
 
     When `cancel` is a token with `on_cancel`, the coroutine is cancelled with it, wherever it waits; then
-    ToolError is raised, unless it returns all the same.
+    ToolError is raised, unless it returns anyway.
     """
     try:
         return asyncio.run(_watched(work, getattr(cancel, "on_cancel", None)))

@@ -51,9 +51,9 @@ class ToolSet:
 
     def copy(self) -> ToolSet:
         """An independent set of the same tools."""
-        twin = ToolSet()
-        twin._tools = self._tools
-        return twin
+        copy = ToolSet()
+        copy._tools = self._tools
+        return copy
 
     def classify(self, extension_tools: Mapping[str, Iterable[str]] | None = None) -> ToolGroups:
         """The names by origin: the tools of each extension, and the rest as builtin.

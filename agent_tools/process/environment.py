@@ -26,7 +26,7 @@ _UNATTENDED = {
 def filtered_environment(environ: Mapping[str, str], pass_env: Collection[str] = ()) -> dict[str, str]:
     """Return `environ` without the variables that look like secrets, by name or by value.
 
-    `pass_env` names variables to keep all the same.
+    `pass_env` names variables to keep anyway.
     """
     return {name: value for name, value in environ.items() if name in pass_env or not is_secret(name, value)}
 

@@ -121,7 +121,7 @@ class Bubblewrap:
             if not _is_below(os.path.realpath(program), self.root):
                 return program
         if programs:
-            raise self._off(f"{programs[0]} lies in that folder, where a command could replace it")
+            raise self._off(f"{programs[0]} is in that folder, where a command could replace it")
         raise self._off(
             "bubblewrap is not installed (the program bwrap: apt-get, dnf, pacman or apk install bubblewrap)"
         )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Linux gives arguments and environment 2 MB together, macOS 1 MB.
 _MAX_ARGUMENT_BYTES = 600_000
-# The first batch is small so that a common pattern answers at once; later ones make a start worth its 5 ms.
+# The first batch is small so that a common pattern answers at once; later ones are large: a start costs 5 ms.
 _FIRST_BATCH = 256
 _MAX_BATCH = 8192
 # One process works while the next batch is gathered.

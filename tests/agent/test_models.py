@@ -106,10 +106,15 @@ def test_an_unknown_id_is_refused_with_near_ones(name: str, near: str) -> None:
     assert isinstance(caught.value, ConfigurationError)
 
 
-@pytest.mark.parametrize("name", ["", "/", "zzz", "nobody/x", "openrouter", "openrouter/"])
+@pytest.mark.parametrize("name", ["", "/", "zzz", "openrouter", "openrouter/"])
 def test_a_malformed_name_is_refused(name: str) -> None:
     with pytest.raises(UnknownModelError, match="provider/id"):
         get_model(name)
+
+
+def test_an_unknown_provider_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UnknownModelError, match=r"unknown provider 'nope' of model 'nope/x'.*openai.*ollama"):
+        get_model("nope/x")
 
 
 def test_every_listed_model_is_whole() -> None:

@@ -20,7 +20,7 @@ _INDENTED = re.compile(r"( {2,}|\t)")
 class MarkdownBlocks:
     """Takes pieces of text and returns the blocks that they complete. Not thread-safe.
 
-    `scanned` counts the scanned characters, for the test of the module's promise.
+    `scanned` counts the scanned characters, for the test that each is scanned once.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 The settings are the table `[permissions]` of `config.toml` in the user's configuration folder and of
 `.steady-agent.toml` in the project. A project can come from anywhere, so its file may deny and ask more, but
-allows nothing unless the user trusts its folder. `approvals.toml` lies beside `config.toml`.
+allows nothing unless the user trusts its folder. `approvals.toml` is in the folder of `config.toml`.
 """
 
 from __future__ import annotations

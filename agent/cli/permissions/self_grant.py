@@ -1,6 +1,6 @@
 """Finds calls that touch the permission settings: what decides about the agent must not change unasked.
 
-Protected are every file named `.steady-agent.toml`, wherever it lies, and everything in the configuration
+Protected are every file named `.steady-agent.toml`, in any folder, and everything in the configuration
 folder. Commands are searched by their text for these names, after quotes are removed and `~`, `$HOME` and
 `$XDG_CONFIG_HOME` replaced. That catches what is written plainly; a program can still build the name itself.
 """

@@ -50,7 +50,7 @@ class _Block:
 
     def __init__(self, kind: str, index: int, body: JsonObject) -> None:
         self.kind = kind
-        self.index = index  # ours, not the server's
+        self.index = index  # of the block in our events, not the server's index
         self.body = body  # as the server opened it
         self.call: OpenCall | None = None
         self.input_pieces: list[str] = []  # of a server tool

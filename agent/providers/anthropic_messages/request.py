@@ -93,7 +93,7 @@ def output_schema(model: Model, context: AgentContext, options: StreamOptions) -
 def _headers(
     model: Model, options: StreamOptions, compat: Compat, betas: Sequence[str], key: str
 ) -> dict[str, str]:
-    """The headers. Later ones win, whatever their case; betas of the caller are added to ours."""
+    """The headers. Later ones win, whatever their case; betas of the caller are added."""
     headers = {"anthropic-version": _VERSION}
     oauth = _OAUTH_MARK in key
     if key and (compat.bearer_auth or oauth):

@@ -162,8 +162,8 @@ class _ThreadedExchange(httpx.SyncByteStream):
             self._items.put(httpx.TransportError(f"the transport failed: {type(exc).__name__}: {exc}"))
 
 
-# For the exceptions of a transport whose texts are not ours: the type, words of the text, and a phrase that
-# `agent.retry` classifies. A rejected certificate or a malformed response stays as it is, and is final.
+# For exceptions whose texts other libraries write: the type, words of the text, a phrase that `agent.retry`
+# classifies. A rejected certificate or a malformed response stays as it is, and is final.
 _PHRASES: tuple[tuple[type[httpx.TransportError], str, str], ...] = (
     (httpx.ConnectTimeout, "", "connection timed out"),
     (httpx.TimeoutException, "", "i/o timeout"),

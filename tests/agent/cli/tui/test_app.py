@@ -329,7 +329,7 @@ def test_commands_and_files_are_completed(agent: Interactive, tmp_path: Path) ->
 def test_slash_commands_print_their_answer(sse_server: SseServer, agent: Interactive) -> None:
     for command, shown in (
         ("/model", "local/test: window 128k, price unknown"),
-        ("/model nowhere/x", "unknown model 'nowhere/x'"),
+        ("/model nowhere/x", "unknown provider 'nowhere'"),
         ("/thinking", "thinking: off of off"),
         ("/thinking hard", "no level 'hard'"),
         ("/tools", r"grep   Search the contents of files"),
@@ -510,7 +510,7 @@ def test_an_unknown_model_ends_the_interactive_mode_with_an_error(tmp_path: Path
     agent = Interactive("http://127.0.0.1:9", tmp_path, "--model", "nowhere/x")
     try:
         assert agent.wait_exit() == 2
-        assert "unknown model 'nowhere/x'" in agent.text
+        assert "unknown provider 'nowhere'" in agent.text
     finally:
         agent.child.close(force=True)
 

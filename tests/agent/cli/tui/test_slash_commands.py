@@ -40,7 +40,7 @@ def screen() -> Iterator[_Screen]:
     ("name", "argument", "printed"),
     [
         ("/model", "", "window"),
-        ("/model", "nowhere/x", "unknown model"),
+        ("/model", "nowhere/x", "unknown provider"),
         ("/thinking", "", "thinking: off of off"),
         ("/thinking", "hard", "no level 'hard'"),
         ("/tools", "", "grep"),
