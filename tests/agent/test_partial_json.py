@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.rounds import rounds
 
 from agent.partial_json import parse_arguments, parse_partial_object
 
@@ -53,7 +54,7 @@ def prefixes(text: str, step: int = 1) -> Iterator[str]:
     return (text[:end] for end in range(0, len(text) + 1, step))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=rounds(60))
 @given(objects, st.booleans(), st.sampled_from([None, 1]))
 def test_every_prefix_keeps_only_values_of_the_whole_text_and_never_shrinks(
     value: dict[str, Any], ascii_only: bool, indent: int | None

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from support.rounds import rounds
 from support.runs import NO_WAITS, assert_events_balance, assert_well_formed, frozen, until
 
 from agent import Agent, AgentTool
@@ -26,7 +27,7 @@ from agent.testing import FaultInjector, ScriptedModel, done, error, text, think
 from agent.tools import ToolResult
 from agent.usage import Usage
 
-RUNS = 1000
+RUNS = rounds(1000)
 BLOCKS = 10
 
 ERRORS = [

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from support.rounds import rounds
 
 from agent_tools import all_tools
 from agent_tools.tool import Tool, ToolFailure
@@ -72,8 +73,6 @@ def test_arguments_that_the_tool_refuses_are_refused(tmp_path: Path) -> None:
         tools(tmp_path)["read"].paths({})
 
 
-ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
-
 NAMES = st.text(
     st.sampled_from("aB'\u2019 \u202f\u00a0@~é\u0301.") | st.sampled_from(string.ascii_letters),
     min_size=1,
@@ -108,7 +107,7 @@ def _contents(root: Path) -> dict[str, bytes]:
 
 
 @settings(
-    max_examples=round(150 * ROUNDS),
+    max_examples=rounds(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -37,6 +37,7 @@ from support.messages import (
     start,
 )
 from support.official import check_body
+from support.rounds import rounds
 from support.sse_server import SseServer
 
 from agent.messages import (
@@ -120,7 +121,7 @@ def test_every_level_of_every_claude_is_asked_for_in_allowed_words(name: str) ->
         check_body(API, request(model=model, reasoning=level))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(100), deadline=None, derandomize=True, database=None)
 @given(histories(API, "anthropic", "claude-x"))
 def test_no_history_makes_a_request_that_the_types_refuse(history: list[Message]) -> None:
     """Without blocks of the server: those are the server's own words, which we do not judge."""

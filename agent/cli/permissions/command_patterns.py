@@ -18,6 +18,7 @@ from typing import Literal
 from agent.cli.permissions.risky_options import risky_words
 from agent.cli.permissions.shell_lexer import (
     EXPANDS,
+    EXPANDS_QUOTED,
     EXPANSIONS,
     WILD,
     Command,
@@ -67,6 +68,8 @@ _HARMLESS_VALUE = re.compile(r"[\w.,:+@-]*", re.ASCII)
 _SWITCH = re.compile(r"\d+(\.\d+)?|true|false|yes|no|on|off|", re.IGNORECASE | re.ASCII)
 
 _PARENT = re.compile(r"(?:^|[/=:])\.\.(?:/|$)")
+# A variable, or a glob that begins with a dot, may stand for `..`.
+_MAY_BE_PARENT = re.compile(rf"[{EXPANDS}{EXPANDS_QUOTED}]\$|(?:^|/)\.[^/]*{EXPANDS}")
 
 Match = Literal["yes", "maybe", "no"]
 
@@ -272,6 +275,8 @@ def _word_matches(pattern: str, word: str) -> bool:
 def _allowed_word_matches(pattern: str, word: str) -> bool:
     """Match a word for a rule that allows: a star inside a word does not lead to a folder above."""
     if WILD in pattern and _PARENT.search(word) and not _PARENT.search(pattern):
+        return False
+    if WILD in pattern and pattern != WILD and _MAY_BE_PARENT.search(word):
         return False
     return _word_matches(pattern, word)
 

@@ -113,6 +113,13 @@ _PROGRAMS: dict[str, Risky] = {
     "file": _risky("Cm", "--compile --magic-file"),
     "iconv": _risky("o", "--output"),
     "xxd": _risky("r"),
+    "bat": _risky("", "--pager"),
+    "svn": _risky("", "--diff-cmd --diff3-cmd --editor-cmd --config-dir --config-option"),
+    "hg": _risky("", "--config --config-file"),
+    "pip": _risky(
+        "rcet",
+        "--log --cache-dir --target --report --prefix --root --python --requirement --editable install",
+    ),
     "gdb": _risky("x", "-ex -iex -x --command --eval-command --init-eval-command"),
     "openssl": _risky("", "-out -engine -config -provider -provider-path"),
     "gpg": _risky("o", "--output --log-file --keyserver-options --options"),
@@ -152,11 +159,22 @@ _ALIASES = {
     "yarn": "npm",
     "podman": "docker",
     "py.test": "pytest",
+    "batcat": "bat",
+    "pip3": "pip",
 }
 _PROGRAMS.update((alias, _PROGRAMS[name]) for alias, name in _ALIASES.items())
 
 # Short options of single git subcommands; elsewhere the letters are harmless.
 _GIT_LETTERS = {"rebase": "x", "grep": "O", "clone": "uc", "archive": "o", "format-patch": "o", "init": "c"}
+# Any other subcommand may be an alias, a `git-NAME` on PATH, or write where an argument says.
+_GIT_KNOWN = frozenset(
+    "add am annotate apply archive blame branch cat-file check-ignore checkout cherry cherry-pick clean "
+    "clone commit commit-tree count-objects describe diff diff-files diff-index diff-tree fetch for-each-ref "
+    "format-patch fsck gc grep init log ls-files ls-remote ls-tree merge merge-base mv name-rev notes pull "
+    "push range-diff rebase reflog remote reset restore rev-list rev-parse revert rm shortlog show "
+    "show-branch show-ref sparse-checkout stash status submodule switch symbolic-ref tag update-index var "
+    "verify-commit verify-tag version whatchanged worktree".split()
+)
 # Subcommands whose own options are all harmless; a word that the shell expands may be one of them.
 _GIT_PLAIN = frozenset("add commit rm mv checkout switch restore reset branch tag merge stash status".split())
 _RUN_PLUS = frozenset("vim vi view ex nvim gvim less more".split())  # +COMMAND
@@ -214,9 +232,11 @@ def _of_program(name: str, words: Sequence[str]) -> Iterator[int]:
         yield from _of_sed(words)
     elif name in _AWK:
         yield from _of_awk(words)
-    elif name == "uniq":  # its second operand is written
+    elif name in ("uniq", "xxd"):  # the second operand is written
         operands = [at for at, word in enumerate(words[1:], 1) if not word.startswith("-")]
         yield from operands[1:]
+        if name in _PROGRAMS:
+            yield from _of_table(name, _PROGRAMS[name], words)
     elif name in _PROGRAMS:
         yield from _of_table(name, _PROGRAMS[name], words)
 
@@ -227,7 +247,8 @@ def _of_table(name: str, risky: Risky, words: Sequence[str]) -> Iterator[int]:
     before_subcommand = name == "git"
     for at, word in enumerate(words[1:], 1):
         before_subcommand = before_subcommand and word != subcommand
-        if risky.every_word or (before_subcommand and word.startswith(("-c", "-C"))):
+        is_unknown = name == "git" and word == subcommand and without_markers(word) not in _GIT_KNOWN
+        if risky.every_word or is_unknown or (before_subcommand and word.startswith(("-c", "-C"))):
             yield at
         elif name == "tar" and at == 1 and not word.startswith("-") and set(word) & set(letters):
             yield at  # the old notation of options: tar xIf
@@ -244,13 +265,13 @@ def _of_table(name: str, risky: Risky, words: Sequence[str]) -> Iterator[int]:
 def _is_risky(risky: Risky, letters: str, word: str, *, is_git: bool) -> bool:
     if word in risky.words:
         return True
+    name = word.partition("=")[0]
+    if name.removeprefix("-") in risky.words and name.startswith("--"):
+        return True  # go, openssl and others take one dash or two
     if word.startswith("--"):  # programs take an unambiguous beginning of a long option
-        name = word.partition("=")[0]
         return len(name) > 2 and any(option.startswith(name) for option in risky.options)
     if word.startswith("-"):
-        return any(letter in word for letter in letters) or any(
-            option.startswith("-") and word.startswith(f"{option}=") for option in risky.words
-        )
+        return name in risky.words or any(letter in word for letter in letters)
     return False
 
 

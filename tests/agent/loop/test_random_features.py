@@ -6,13 +6,13 @@ Seeded: a failure names its seed. `AGENT_TEST_ROUNDS` multiplies the number of r
 from __future__ import annotations
 
 import json
-import os
 import random
 from itertools import combinations
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
+from support.rounds import rounds
 from support.runs import NO_WAITS, assert_events_balance, assert_well_formed
 
 from agent import Agent, AgentTool
@@ -37,7 +37,7 @@ from agent.tools import ToolResult
 from agent.transcript import Transcript
 from agent.usage import Usage
 
-ROUNDS = round(200 * float(os.environ.get("AGENT_TEST_ROUNDS", "1")))
+ROUNDS = rounds(200)
 ERRORS = ["connection reset by peer", "400 bad request", "429 rate limit", "unexpected EOF"]
 TOOLS = ["fine", "fails", "exits", "nonsense", "ends", "missing"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.rounds import rounds
 from support.runs import NO_WAITS, frozen
 
 from agent import Agent
@@ -40,7 +41,7 @@ from agent.transcript import find_pending
 from agent.usage import Usage
 
 SETTINGS = settings(
-    max_examples=150,
+    max_examples=rounds(150),
     deadline=None,
     derandomize=True,
     database=None,
@@ -296,7 +297,7 @@ def test_every_run_of_the_loop_leaves_a_whole_transcript(script: list[Any], worl
         assert turns <= world.limits.max_turns + world.limits.final_answer
 
 
-@settings(SETTINGS, max_examples=60)
+@settings(SETTINGS, max_examples=rounds(60))
 @given(script=SCRIPTS, world=WORLDS)
 def test_an_agent_is_fit_for_another_run_after_any_ending(script: list[Any], world: World) -> None:
     model = ScriptedModel(*script)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support import completions, gemini, messages, responses
 from support.histories import ARGUMENTS, IDS, NAMES, RESULTS, TEXTS, USER_CONTENT
 from support.official import PACKAGES, check_body, is_installed
+from support.rounds import rounds
 from support.rules import check_completions, check_contents, check_messages, check_responses
 from support.sse_server import SseServer
 
@@ -204,7 +205,7 @@ def has_image(history: list[Message]) -> bool:
     return any(isinstance(block, ImageContent) for message in users for block in message.content)
 
 
-SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=rounds(30), deadline=None, derandomize=True, database=None)
 
 
 @pytest.mark.parametrize(("maker", "target"), PAIRS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -19,6 +18,7 @@ from PIL import Image
 from support import completions, gemini, messages, responses
 from support.completions import Tool
 from support.official import PACKAGES, check_body, is_installed
+from support.rounds import rounds
 from support.rules import check_completions, check_contents, check_messages, check_responses
 
 from agent.messages import (
@@ -45,7 +45,7 @@ from agent.providers import (
 )
 from agent.stream import AgentContext, StreamOptions
 
-HISTORIES = round(60 * float(os.environ.get("AGENT_TEST_ROUNDS", "1")))
+HISTORIES = rounds(60)
 MAKERS = {
     completions.API: Model("m", completions.API, "local", reasoning=True),
     responses.API: Model("gpt-5", responses.API, "openai", reasoning=True),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import completions, messages, responses
 from support.formats import FORMATS
+from support.rounds import rounds
 from support.sse_server import SseServer
 
 from agent import Agent, AgentTool
@@ -115,7 +116,7 @@ ODD_NAMES = ["a", "a b", "a_b", "a b ", "é", "", "x" * 65, "x" * 70]
 NAMES = st.one_of(st.sampled_from(ODD_NAMES), st.text(max_size=80))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(100), deadline=None, derandomize=True, database=None)
 @given(st.lists(NAMES, unique=True, max_size=8))
 def test_property_names_are_legal_unique_and_lead_back(names: list[str]) -> None:
     parameters = {"type": "object", "properties": dict.fromkeys(names, STRING), "required": names}

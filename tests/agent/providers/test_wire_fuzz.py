@@ -6,7 +6,6 @@ Seeded; `AGENT_TEST_ROUNDS` multiplies the number of streams.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from support import completions, gemini, messages, responses
 from support.dialects import DIALECTS, Dialect
+from support.rounds import rounds
 
 from agent.messages import (
     AssistantMessage,
@@ -48,7 +48,7 @@ from agent.stream import (
 )
 from agent.usage import ModelCost
 
-STREAMS = round(250 * float(os.environ.get("AGENT_TEST_ROUNDS", "1")))
+STREAMS = rounds(250)
 COST = ModelCost(3.0, 15.0, tiers=((200_000, ModelCost(6.0, 22.5)),))
 ENCODERS: dict[str, Any] = {
     completions.API: (openai_completions, replace(completions.LOCAL, reasoning=True)),

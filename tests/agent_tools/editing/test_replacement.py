@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import os
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.rounds import rounds
 
 from agent_tools.editing.replacement import Replacement, apply_edits
 from agent_tools.files.encoding import DecodedText, decode
 from agent_tools.tool import ToolFailure
-
-ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
 
 _PLAIN = ["a", "b", "foo", " ", "  ", "\t", "\n", "\n\n", "\r\n", "\r"]
 _TYPOGRAPHY = ["é", "e\u0301", "\u2019", "'", "\u2013", "\ufb01", "\u00a0", "漢", "😀"]
@@ -56,7 +54,7 @@ def _occurrences(text: str, quoted: str) -> int:
     return sum(text.startswith(quoted, place) for place in range(len(text)))
 
 
-@settings(max_examples=round(400 * ROUNDS), deadline=None)
+@settings(max_examples=rounds(400), deadline=None)
 @given(_files(), _NEW, st.booleans(), st.data())
 def test_every_byte_outside_the_quotation_stays(
     data: bytes, new: str, with_line_feeds: bool, draw: st.DataObject
@@ -85,7 +83,7 @@ def test_every_byte_outside_the_quotation_stays(
     assert _line_feeds(middle.decode(decoded.encoding)) == _line_feeds(new)
 
 
-@settings(max_examples=round(400 * ROUNDS), deadline=None)
+@settings(max_examples=rounds(400), deadline=None)
 @given(_files(), st.lists(st.tuples(_TEXTS.filter(bool), _NEW), min_size=1, max_size=3))
 def test_edits_are_made_all_or_none(data: bytes, pairs: list[tuple[str, str]]) -> None:
     replacements = [Replacement(oldText=old, newText=new) for old, new in pairs]

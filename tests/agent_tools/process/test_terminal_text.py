@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.rounds import rounds
 
 from agent_tools.process.terminal_text import OPEN_LINE_LIMIT, TerminalText, plain_text
 
@@ -114,7 +115,7 @@ PIECES += [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @example(["a", "\x1b[", "\x00", "a"], 0)
 @example(["a", "\x1b[2K", "\x1b[1G", "\n"], 0)
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.integers(0, 2**32))
@@ -128,7 +129,7 @@ def test_the_pieces_it_arrives_in_do_not_matter(pieces: list[str], seed: int) ->
     assert "".join(seen) + terminal.finish() == plain_text(data.decode())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_input_becomes_valid_text_without_control_codes(data: bytes) -> None:
     terminal = TerminalText()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.real import require_or_skip
+from support.rounds import rounds
 
 from agent_tools.search.gitignore import Walk, parse_rules
 
@@ -277,7 +278,6 @@ def test_blank_lines_and_comments_are_no_rules() -> None:
     assert parse_rules("\n# x\n   \n/\n!\n") == []
 
 
-_ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
 _NAMES = ["a", "b.py", "c.pyc", "build", "docs", ".env", "x.log", "deep"]
 _RULES = (
     "*.pyc build/ /build docs/*.log !x.log **/deep deep/** *.log !b.py .env a /a/b.py docs/**/c.pyc ? "
@@ -286,7 +286,7 @@ _RULES = (
 
 
 @settings(
-    max_examples=round(40 * _ROUNDS),
+    max_examples=rounds(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.real import require_or_skip
+from support.rounds import rounds
 
 from agent_tools.search.pattern import Pattern, compile_pattern
 from agent_tools.tool import ToolFailure
@@ -83,7 +84,7 @@ sources = st.lists(
 lines = st.text(st.sampled_from("abiIkKsx1 _-.éÉıİſ日ÿß\u212a\xa0\x85\t\r"), max_size=8)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=rounds(400), deadline=None, derandomize=True)
 @given(sources, st.booleans(), st.lists(lines, max_size=4))
 def test_the_question_across_lines_is_never_narrower_than_the_pattern(
     source: str, ignore_case: bool, text: list[str]
@@ -101,7 +102,7 @@ def test_the_question_across_lines_is_never_narrower_than_the_pattern(
             assert any(needle in joined for needle in pattern.needles)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=rounds(60), deadline=None, derandomize=True)
 @given(
     sources, st.booleans(), st.lists(lines, min_size=1, max_size=30), st.sampled_from(["utf-8", "latin-1"])
 )

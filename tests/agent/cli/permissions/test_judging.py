@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.rounds import rounds
 
 from agent.cli.permissions.judging import judge, narrowest_rules
 from agent.cli.permissions.rules import Call, Verdict, parse_rule
 from agent.errors import ConfigurationError
-
-ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
 
 
 def _judged(
@@ -282,7 +281,7 @@ _COMMANDS = st.one_of(
 )
 
 
-@settings(max_examples=int(400 * ROUNDS), deadline=None)
+@settings(max_examples=rounds(400), deadline=None)
 @given(_COMMANDS, _COMMANDS, st.sampled_from(["allow", "ask", "deny"]), st.booleans())
 def test_no_rule_and_no_call_raises(pattern: str, command: str, verdict: Verdict, is_path: bool) -> None:
     """Every text is a rule or a ConfigurationError, and every call gets a judgement."""
@@ -296,7 +295,7 @@ def test_no_rule_and_no_call_raises(pattern: str, command: str, verdict: Verdict
         narrowest_rules(call)
 
 
-@settings(max_examples=int(300 * ROUNDS), deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(_COMMANDS)
 def test_a_stored_rule_allows_its_command_and_no_other(command: str) -> None:
     texts = narrowest_rules(_command(command))

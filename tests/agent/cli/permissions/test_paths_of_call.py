@@ -8,12 +8,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from support.rounds import rounds
 
 from agent.cli.permissions.paths_of_call import NO_PATH, paths_of_call
 from agent_tools import all_tools
 from agent_tools.write import write_tool
-
-ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
 
 
 def _files(root: Path) -> dict[str, str]:
@@ -43,7 +42,7 @@ _NAMES = [
 @pytest.mark.parametrize("seed", range(3))
 def test_the_judged_file_is_the_written_file(seed: int) -> None:
     choose = random.Random(seed)
-    for _ in range(int(60 * ROUNDS)):
+    for _ in range(rounds(60)):
         with tempfile.TemporaryDirectory() as place:
             root = Path(place)
             cwd = root / "project"

@@ -94,3 +94,35 @@ def test_other_commands_are_not(home: Path, command: str) -> None:
 def test_other_files_are_not(home: Path) -> None:
     assert not _touched(home, "write", path="steady-agent.toml", content="")
     assert not _touched(home, "write", path="~/.config/other", content="")
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [
+        ("tee approvals.toml < /tmp/x", ".config/steady-agent"),
+        ("touch new", "link"),
+        ("cp -r /tmp/x/. steady-agent", ".config"),
+        ("rm -r Steady-Agent", ".config"),
+        ("cp -r /tmp/x/. ~/.config", "project"),
+        ("cp -r /tmp/x/. ~/.config/", "project"),
+        ("cd ~/.config && cp -r /tmp/x/. steady-agent", "project"),
+    ],
+)
+def test_a_command_that_reaches_the_folder_from_another_one_is_found(
+    home: Path, command: str, cwd: str
+) -> None:
+    (home / "link").symlink_to(home / ".config" / "steady-agent")
+    assert _touched(home, "bash", command=command, cwd=str(home / cwd))
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [
+        ("ls", ".config"),
+        ("ls ~/.config/other", "project"),
+        ("ls ~", "project"),
+        ("make steady-agents", ".config"),
+    ],
+)
+def test_a_command_beside_the_folder_is_not_found(home: Path, command: str, cwd: str) -> None:
+    assert not _touched(home, "bash", command=command, cwd=str(home / cwd))

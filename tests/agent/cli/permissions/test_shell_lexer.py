@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.rounds import rounds
 
 from agent.cli.permissions.shell_lexer import (
     Command,
@@ -24,7 +24,6 @@ from agent.cli.permissions.shell_lexer import (
 
 # A multiplier for the number of random commands; 1 takes a few seconds.
 BASH = shutil.which("bash") or "bash"
-ROUNDS = float(os.environ.get("AGENT_TEST_ROUNDS", "1"))
 
 
 def _words(command: str) -> list[list[str]]:
@@ -176,7 +175,7 @@ def _run_by_bash(command: str) -> list[list[str]]:
     return [run.split("\0")[:-1] for run in note if run]
 
 
-@settings(max_examples=int(150 * ROUNDS), deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(st.text(alphabet="ab ab ;&|\n\t'\"\\#<>(){}*[]!=-~2/", max_size=12))
 @example("a #'\nb #'")
 @example("a 'b\\'; b")
@@ -209,7 +208,7 @@ def test_bash_runs_no_command_that_the_lexer_does_not_name(seed: int, tmp_path: 
         (tmp_path / name).chmod(0o755)
     choose = random.Random(seed)
     accepted = 0
-    for _ in range(int(2500 * ROUNDS)):
+    for _ in range(rounds(2500)):
         quote = choose.choice(('"', "", ""))
         pieces = (choose.choice((*_PIECES, " ")) for _ in range(choose.randint(2, 7)))
         command = f"git {quote}{''.join(pieces)}{quote}"
@@ -231,4 +230,4 @@ def test_bash_runs_no_command_that_the_lexer_does_not_name(seed: int, tmp_path: 
             check=False,
         )
         assert not log.exists() or "evil" not in log.read_text(), repr(command)
-    assert accepted > 5 * ROUNDS
+    assert accepted > rounds(5)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.completions import Tool, options
 from support.histories import TEXTS, histories
 from support.messages import API, CLAUDE
+from support.rounds import rounds
 from support.rules import check_messages, refuse
 
 from agent.messages import Message, ServerContent, message_to_json
@@ -37,7 +38,7 @@ MODELS = st.builds(
     st.booleans(),
     st.sampled_from(["", "optional", "always"]),
 )
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=rounds(150), deadline=None, derandomize=True, database=None)
 
 
 def body_of(history: list[Message], model: Model = CLAUDE, system: str = "", **more: Any) -> bytes:

@@ -22,6 +22,7 @@ from support.gemini import (
     sent,
     signature,
 )
+from support.rounds import rounds
 from support.rules import check_contents
 
 from agent.messages import (
@@ -343,7 +344,7 @@ HISTORIES = st.lists(
     max_size=12,
 )
 MODELS = st.sampled_from([GEMINI_3, GEMINI_2, replace(GEMINI_3, input=("text",))])
-SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=rounds(200), deadline=None, derandomize=True, database=None)
 
 
 @SETTINGS

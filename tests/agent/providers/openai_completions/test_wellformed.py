@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.completions import API, LOCAL
 from support.histories import TEXTS, histories
+from support.rounds import rounds
 from support.rules import check_completions, refuse
 
 from agent.messages import Message, message_to_json
@@ -36,7 +37,7 @@ MODELS = st.builds(
         },
     ),
 )
-SETTINGS = settings(max_examples=250, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=rounds(250), deadline=None, derandomize=True, database=None)
 
 
 def body_of(history: list[Message], model: Model, system: str = "") -> bytes:

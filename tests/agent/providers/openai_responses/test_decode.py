@@ -22,6 +22,7 @@ from support.responses import (
     message_item,
     reasoning_item,
 )
+from support.rounds import rounds
 
 from agent.messages import AssistantMessage, ServerContent, Source, TextContent, ThinkingContent, ToolCall
 from agent.models import Model
@@ -497,7 +498,7 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(250), deadline=None, derandomize=True, database=None)
 @given(st.lists(EVENTS, max_size=8))
 def test_whatever_a_server_sends_has_one_end(events: list[dict[str, Any]]) -> None:
     *log, end = decode(map(json.dumps, events))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.histories import ARGUMENTS, NAMES, TEXTS, histories
 from support.responses import API, LOCAL, reasoning_item
+from support.rounds import rounds
 from support.rules import check_responses, refuse
 
 from agent.messages import (
@@ -39,7 +40,7 @@ SIGNED = (
 )
 HISTORIES = histories(API, "local", "m", SIGNED)  # type: ignore[arg-type]
 MODELS = st.sampled_from([LOCAL, replace(LOCAL, reasoning=True, input=("text",))])
-SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=rounds(100), deadline=None, derandomize=True, database=None)
 
 
 def body_of(history: list[Message], model: Model, system: str = "") -> bytes:
