@@ -213,7 +213,7 @@ class StreamOptions:
     """How a request is to be made. A stream function reads what it understands and ignores the rest.
 
     The one list of request options: `LoopConfig` and the settings of an agent inherit it, and the loop makes
-    each request's options from theirs. The fields up to `output_schema` are set anew for each request. Times
+    each request's options from theirs. The fields up to `output_schema` are set again for each request. Times
     are in seconds.
 
     - `cancel`: the stop signal; it must be obeyed, since it is how `abort()` reaches a request.

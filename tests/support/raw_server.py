@@ -43,9 +43,13 @@ def read_request(connection: socket.socket) -> bytes:
     length = next(
         (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
     )
-    while len(body) < length:
-        body += connection.recv(65536)
-    return head + b"\r\n\r\n" + body
+    received = bytearray(body)
+    while len(received) < length:
+        more = connection.recv(1 << 20)
+        if not more:
+            return b""
+        received += more
+    return head + b"\r\n\r\n" + bytes(received)
 
 
 def event_stream(*events: bytes) -> bytes:

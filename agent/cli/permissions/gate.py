@@ -8,6 +8,7 @@ are denied, and the reason goes to the model.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,8 +67,9 @@ Ask = Callable[[Question], Answer]
 class Permissions:
     """Judges every tool call by the settings, and asks the user where they say so.
 
-    Threads: `before_tool` may be called by several runs at the same time; the tuple of rules is replaced as a
-    whole when an answer adds one. `ask` must be safe to call from several threads.
+    Threads: `before_tool` may be called by several runs at the same time. `_lock` guards what answers add to
+    the rules and to the searchable folders; readers see either value as a whole. `ask` must be safe to call
+    from several threads.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Permissions:
         self._ask = ask
         self._notify = notify
         self._protected = ProtectedFiles(environ)
+        self._lock = threading.Lock()
         self._searchable: frozenset[str] = frozenset()  # folders that the user allowed to search
 
     def before_tool(self, info: ToolCallInfo) -> ToolDecision | None:
@@ -129,7 +132,8 @@ class Permissions:
         if answer.always and question.rules:
             self._store(question.rules)
         if call.tool in _SEARCHES:
-            self._searchable |= {os.path.join(use.real, "") for use in call.uses}
+            with self._lock:
+                self._searchable |= {os.path.join(use.real, "") for use in call.uses}
         return None
 
     def exclude_for(self, tool: str) -> Callable[[str], bool] | None:
@@ -181,7 +185,8 @@ class Permissions:
     def _store(self, texts: tuple[str, ...]) -> None:
         source = ANSWERS_FILE
         rules = [parse_rule("allow", t, base=self._cwd, is_project=True, source=source) for t in texts]
-        self._rules = (*self._rules, *rules)
+        with self._lock:
+            self._rules = (*self._rules, *rules)
         try:
             path = save_answer(self._cwd, texts, self._environ)
         except (OSError, ValueError) as error:
