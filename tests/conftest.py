@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -38,3 +39,15 @@ def sse_server() -> Iterator[SseServer]:
 def require_or_skip() -> Callable[[str], None]:
     """`require_or_skip(reason)`: skips, or fails where the real parts must be there."""
     return _require_or_skip
+
+
+@pytest.fixture(scope="session")
+def latin_1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables that select a locale with an encoding of one byte, made for these tests."""
+    folder, name = tmp_path_factory.mktemp("locales"), "en_US.ISO-8859-1"
+    options = ["-i", "en_US", "-f", "ISO-8859-1", "--no-archive"]
+    try:
+        subprocess.run(["localedef", *options, str(folder / name)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("localedef makes no locale here")
+    return {"LOCPATH": str(folder), "LC_ALL": name}

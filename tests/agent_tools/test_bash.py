@@ -522,18 +522,6 @@ for command in json.loads(sys.argv[2]):
 """
 
 
-@pytest.fixture(scope="session")
-def latin_1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Variables that select a locale with an encoding of one byte, made for these tests."""
-    folder, name = tmp_path_factory.mktemp("locales"), "en_US.ISO-8859-1"
-    options = ["-i", "en_US", "-f", "ISO-8859-1", "--no-archive"]
-    try:
-        subprocess.run(["localedef", *options, str(folder / name)], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("localedef makes no locale here")
-    return {"LOCPATH": str(folder), "LC_ALL": name}
-
-
 @pytest.mark.parametrize("locale", ["C", "Latin-1"])
 @pytest.mark.parametrize("way", ["free", pytest.param("confined", marks=needs_sandbox)])
 def test_commands_and_output_are_utf8_in_every_locale(
