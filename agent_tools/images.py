@@ -206,10 +206,26 @@ def _open(data: bytes, mime: str) -> ImageFile.ImageFile:
     image: ImageFile.ImageFile = readers[mime](io.BytesIO(data))
     scalable = mime == "image/jpeg" and not image.info.get("progressive")
     _check_size(*image.size, MAX_JPEG_PIXELS if scalable else MAX_PIXELS)
-    scans = data.count(_JPEG_SCAN) if mime == "image/jpeg" else 0
+    scans = data.count(_JPEG_SCAN) if mime == "image/jpeg" and _may_have_many_scans(data) else 0
     if scans * image.width * image.height > MAX_SCANNED_PIXELS:
         raise ImageError(f"the JPEG has {scans} scans, too many to decode; make a copy of it first")
     return image
+
+
+def _may_have_many_scans(data: bytes) -> bool:
+    """False for a JPEG whose first scan holds all components: decoders refuse a second one.
+
+    Looks at the headers only, since counting the scans of a large file takes a tenth of its decoding.
+    """
+    at, components, is_progressive = 2, 0, True
+    while data[at : at + 1] == b"\xff" and at + 10 <= len(data):
+        marker = data[at + 1]
+        if marker == 0xDA:
+            return is_progressive or data[at + 4] < components
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # the frame header
+            is_progressive, components = marker not in (0xC0, 0xC1), data[at + 9]
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return True
 
 
 def _check_size(width: int, height: int, limit: int = MAX_PIXELS) -> None:

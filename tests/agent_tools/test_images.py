@@ -529,3 +529,13 @@ def test_a_jpeg_with_very_many_scans_is_refused() -> None:
         resize_image(_jpeg_with_scans(3000, 200), "image/jpeg")
 
     assert resize_image(_jpeg_with_scans(500, 20), "image/jpeg").width == 500
+
+
+def test_a_sequential_jpeg_with_repeated_scans_is_refused() -> None:
+    """FT-M12: its first scan holds all components, so the decoder stops at the second one."""
+    image = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(image, "JPEG")
+    data = image.getvalue()
+    scan = data[data.index(b"\xff\xda") : -2]
+    with pytest.raises(ImageError, match="corrupt"):
+        resize_image(data[:-2] + scan * 5000 + data[-2:], "image/jpeg")
