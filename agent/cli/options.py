@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Literal, NoReturn, TypeVar
+from typing import Literal, NoReturn, TypeVar, get_args
 
 from agent.errors import ConfigurationError
 from agent.thinking import THINKING_LADDER
@@ -224,7 +224,7 @@ def run_parser() -> _Parser:
     parser.add_argument("--cwd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument(
         "--approve",
-        choices=("ask", "edits", "auto", "deny"),
+        choices=get_args(ApprovalMode),
         help="for calls that no rule covers: ask before anything that changes something, ask but for edits "
         "in the folder, run them (the default), or deny them; docs/approvals.md describes rules",
     )

@@ -13,14 +13,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from agent.cli.options import ApprovalMode
 from agent.cli.permissions.rules import VERDICTS, Rule, parse_rule, runs_commands
 from agent.cli.setup.config_folder import config_folder
 from agent.cli.setup.toml_file import read_toml
 from agent.errors import ConfigurationError
 
-Mode = Literal["auto", "edits", "ask", "deny"]
+Mode = ApprovalMode
 MODES: tuple[Mode, ...] = ("auto", "edits", "ask", "deny")  # from the most permissive on
 
 PROJECT_FILE = ".steady-agent.toml"

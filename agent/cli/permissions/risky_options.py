@@ -232,12 +232,10 @@ def _of_program(name: str, words: Sequence[str]) -> Iterator[int]:
         yield from _of_sed(words)
     elif name in _AWK:
         yield from _of_awk(words)
-    elif name in ("uniq", "xxd"):  # the second operand is written
+    if name in ("uniq", "xxd"):  # the second operand is written
         operands = [at for at, word in enumerate(words[1:], 1) if not word.startswith("-")]
         yield from operands[1:]
-        if name in _PROGRAMS:
-            yield from _of_table(name, _PROGRAMS[name], words)
-    elif name in _PROGRAMS:
+    if name in _PROGRAMS:
         yield from _of_table(name, _PROGRAMS[name], words)
 
 
